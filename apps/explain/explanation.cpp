@@ -278,7 +278,8 @@ std::string last_operations(const History& history) {
                  member.rank);
     }
   }
-  return fmt::format("{}, {} ranks:\n", history.name, history.members.size()) + states.lines();
+  return fmt::format("{}, {} rank{}:\n", history.name, history.members.size(), history.members.size() == 1 ? "" : "s") +
+         states.lines();
 }
 
 bool has_message(const Member& member, std::string_view kind, int peer, std::int64_t number) {

@@ -99,7 +99,8 @@ Communicator read_communicator(const Value& value) {
   if (listed == 0 && communicator.size > most_threads)
     value.at("size").refuse(fmt::format("a number up to {}", most_threads));
   if (listed != 0 && listed != static_cast<std::size_t>(communicator.size))
-    value.at("job_ranks").refuse(fmt::format("{} ranks or none", communicator.size));
+    value.at("job_ranks")
+        .refuse(fmt::format("{} rank{} or none", communicator.size, communicator.size == 1 ? "" : "s"));
   return communicator;
 }
 

@@ -32,7 +32,7 @@ std::string option_of_variable(const std::string& variable, std::string_view pre
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
   if (all.find_nothrow(name, false) == nullptr)
-    refuse("variable {}: there is no option --{}; --help lists the options", variable, name);
+    refuse("environment variable {}: there is no option --{}; --help lists the options", variable, name);
   return name;
 }
 
@@ -137,13 +137,18 @@ po::variables_map read(int argc, const char* const* argv, const po::options_desc
     for (const po::option& option : parsed.options) {
       if (option.position_key >= 0)
         refuse("command line: \"{}\" is not an option; --help lists the options", option.value.front());
+      // Boost takes the next word as the value of an option, also if this word is another option
+      if (option.original_tokens.size() > 1 && option.value.front().starts_with("--")) {
+        refuse("command line: --{} has no value: the next word is the option \"{}\"; --help lists the options",
+               option.string_key, option.value.front());
+      }
     }
     po::store(parsed, values);
   });
-  read_from(fmt::format("{}* variables", prefix), sources, [&] {
+  read_from(fmt::format("environment variables {}*", prefix), sources, [&] {
     const auto option = [&](const std::string& variable) {
       std::string name = option_of_variable(variable, prefix, all);
-      if (!name.empty() && is_free(values, name)) sources[name] = "variable " + variable;
+      if (!name.empty() && is_free(values, name)) sources[name] = "environment variable " + variable;
       return name;
     };
     po::store(po::parse_environment(all, option), values);

@@ -104,9 +104,10 @@ std::vector<int> replica_counts(const std::string& text, int ranks) {
     counts.resize(static_cast<std::size_t>(ranks), counts.front());
   if (counts.size() != static_cast<std::size_t>(ranks)) {
     refuse(
-        "--replicas-per-rank \"{}\": the list has {} entries, but there are {} ranks; give one entry per rank, or one "
+        "--replicas-per-rank \"{}\": the list has {} entr{}, but the job has {} rank{}; give one entry per rank, or "
+        "one "
         "number for all",
-        text, counts.size(), ranks);
+        text, counts.size(), counts.size() == 1 ? "y" : "ies", ranks, ranks == 1 ? "" : "s");
   }
   return counts;
 }

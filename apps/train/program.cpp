@@ -52,7 +52,14 @@ std::vector<lockstep::Device> devices_of_replicas(const lockstep::Communicator& 
     throw std::runtime_error(fmt::format("rank {}: {}; training on CPUs", comm.rank(), lockstep::gpu_status()));
   };
   std::vector<lockstep::Device> devices;
-  const auto take_gpus = [&] { devices = lockstep::gpus_of_replicas(comm, replicas); };
+  const auto take_gpus = [&] {
+    try {
+      devices = lockstep::gpus_of_replicas(comm, replicas);
+    } catch (const lockstep::Error& error) {
+      const std::string text = error.text().substr(error.text().find(": ") + 2);  // without the name of the function
+      throw std::runtime_error(fmt::format("--device \"gpu\": {}; training on CPUs", text));
+    }
+  };
   if (options.on_gpus && succeeds_everywhere(comm, require_gpu) && succeeds_everywhere(comm, take_gpus)) return devices;
   for (int i = 0; i < replicas; ++i) devices.push_back({.kind = lockstep::DeviceKind::cpu, .index = i});
   return devices;
@@ -106,8 +113,16 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
     return exit_code::success;
   }
   std::optional<Images> images;
-  if (!succeeds_everywhere(world, [&] { images = load_images(options.data, options.seed); }))
-    return exit_code::bad_data;
+  const auto load = [&] {
+    try {
+      images = load_images(options.data, options.seed);
+    } catch (const lockstep::Error& error) {
+      throw std::runtime_error(
+          fmt::format("--data \"{}\": {}; give the directory of the Fashion-MNIST files, or --data synthetic",
+                      options.data, error.what()));
+    }
+  };
+  if (!succeeds_everywhere(world, load, options.sources)) return exit_code::bad_data;
   const std::int64_t training_images = std::get<1>(images->training).element_count();
   const bool is_possible = succeeds_everywhere(
       world,

@@ -34,9 +34,13 @@ Report::Report(const Options& options, lockstep::Strategy& strategy, std::int64_
       last_(Clock::now()) {
   if (!speaks_ || options.quiet) return;
   const lockstep::Communicator& comm = strategy.communicator();
-  fmt::print("lockstep-train: {} with {} on {}, {} steps\n", options.model, options.optimizer, options.data, steps);
-  fmt::print("{} ranks on {} nodes, {} replicas as {}, global batch {}\n", comm.size(), comm.nodes(),
-             strategy.num_replicas_in_sync(), lockstep::to_string(comm.layout()), options.global_batch);
+  const auto plural = [](std::int64_t count) { return count == 1 ? "" : "s"; };
+  fmt::print("lockstep-train: {} with {} on {}, {} step{}\n", options.model, options.optimizer, options.data, steps,
+             plural(steps));
+  const int replicas = strategy.num_replicas_in_sync();
+  fmt::print("{} rank{} on {} node{}, {} replica{} as {}, global batch {}\n", comm.size(), plural(comm.size()),
+             comm.nodes(), plural(comm.nodes()), replicas, plural(replicas), lockstep::to_string(comm.layout()),
+             options.global_batch);
   if (is_on_gpus_) {
     std::vector<std::string> names;
     for (const lockstep::Device device : strategy.extended().worker_devices()) names.push_back(to_string(device));

@@ -40,11 +40,11 @@ Baseline::Baseline(const std::string& file_name, int ranks, std::span<const Iden
     refuse("--baseline \"{}\": not a result of lockstep-perf ({}); {}", file_name, error.what(), baseline_rule);
   }
   if (their_ranks != ranks) {
-    refuse("--baseline \"{}\": the file has results of {} ranks, but this job has {}; give a file of as many ranks",
-           file_name, their_ranks, ranks);
+    refuse("--baseline \"{}\": the file has results of {} rank{}, but this job has {}; give a file of as many ranks",
+           file_name, their_ranks, their_ranks == 1 ? "" : "s", ranks);
   }
   if (std::none_of(rows.begin(), rows.end(), [&](const Identity& row) { return time_us(row).has_value(); })) {
-    refuse("--baseline \"{}\": none of its {} rows matches a call of this run; give a file with the same calls",
+    refuse("--baseline \"{}\": no row of it ({}) matches a call of this run; give a file with the same calls",
            file_name, times_us_.size());
   }
 }

@@ -36,7 +36,8 @@ std::vector<lockstep::Device> gpus_of(const Options& options, const lockstep::Co
     return lockstep::gpus_of_replicas(job, options.replicas_per_rank);
   } catch (const lockstep::Error& error) {
     if (error.code() != lockstep::Code::unavailable) throw;
-    refuse("--memory \"{}\": {}; give arena, malloc or huge", options.memory, error.text());
+    const std::string text = error.text().substr(error.text().find(": ") + 2);  // without the name of the function
+    refuse("--memory \"{}\": {}; give arena, malloc or huge", options.memory, text);
   }
 }
 
@@ -87,7 +88,7 @@ void check_memory(const Options& options, const RunPlan& plan, const Job& job, i
   const std::int64_t needed = memory_bytes(plan, options, job);
   constexpr double mib = 1 << 20;
   if (available != 0 && needed * ranks_of_node > available) {
-    refuse("{}: the {} ranks of a node need {:.0f} MiB of memory, but {:.0f} MiB are free; give less",
+    refuse("{}: the ranks of a node ({}) need {:.0f} MiB of memory, but {:.0f} MiB are free; give less",
            size_option(options), ranks_of_node, static_cast<double>(needed * ranks_of_node) / mib,
            static_cast<double>(available) / mib);
   }

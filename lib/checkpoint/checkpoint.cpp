@@ -8,6 +8,8 @@
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/implementation.hpp"
+#include "context/replica_team.hpp"
+#include "variables/variable_access.hpp"
 
 #include <lockstep/context/context.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -49,8 +51,8 @@ void warn_of_incomplete(const std::string& directory, const detail::Found& found
 
 }  // namespace
 
-Checkpoint::Implementation::Implementation(const Communicator& ranks, const CheckpointOptions& chosen)
-    : communicator(ranks), options(chosen) {
+Checkpoint::Implementation::Implementation(Strategy* owner, const Communicator& ranks, const CheckpointOptions& chosen)
+    : strategy(owner), communicator(ranks), options(chosen) {
   if (options.keep_last < 0) {
     detail::throw_error(Code::invalid_argument,
                         "Checkpoint: keep_last is {}; it must be at least 1, or 0 to keep all checkpoints",
@@ -77,6 +79,20 @@ void Checkpoint::Implementation::require_free_name(const std::string& name) cons
   if (!is_utf8(name)) detail::throw_error(Code::invalid_argument, "track: the name is not valid UTF-8");
 }
 
+void Checkpoint::Implementation::require_own(const std::string& name, const Variable& variable) const {
+  const ReplicaTeam& owner = VariableAccess::team(variable);
+  const bool is_own = strategy == nullptr
+                          ? owner.has_plain_variables()
+                          : owner.is_default() || strategy->extended().variable_created_in_scope(variable);
+  if (is_own) return;
+  detail::throw_error(
+      Code::invalid_argument,
+      "track: \"{}\" is variable \"{}\", which {} created, but {}; track it with a Checkpoint of the "
+      "strategy that created it",
+      name, variable.name(), owner.title(),
+      strategy == nullptr ? "this Checkpoint has no strategy" : "this Checkpoint is of another strategy");
+}
+
 void Checkpoint::Implementation::require_ready(std::string_view call) const {
   if (has_strategy() && !in_cross_replica_context()) {
     detail::throw_error(Code::failed_precondition,
@@ -91,15 +107,16 @@ void Checkpoint::Implementation::require_ready(std::string_view call) const {
 }
 
 Checkpoint::Checkpoint(Strategy& strategy, const CheckpointOptions& options)
-    : implementation_(std::make_unique<Implementation>(strategy.communicator(), options)) {}
+    : implementation_(std::make_unique<Implementation>(&strategy, strategy.communicator(), options)) {}
 Checkpoint::Checkpoint(const CheckpointOptions& options)
-    : implementation_(std::make_unique<Implementation>(self_communicator(), options)) {}
+    : implementation_(std::make_unique<Implementation>(nullptr, self_communicator(), options)) {}
 Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 Checkpoint::~Checkpoint() = default;
 
 void Checkpoint::add_variable(const std::string& name, const Variable& variable) {
   implementation_->require_free_name(name);
+  implementation_->require_own(name, variable);
   implementation_->variables.push_back({name, variable});
 }
 

@@ -4,6 +4,7 @@
 #include "checkpoint/file.hpp"
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -41,6 +42,25 @@ Code code_of(int error_number) {
 constexpr std::string_view step_prefix = "step-";
 constexpr std::string_view unfinished_prefix = ".unfinished-";
 constexpr std::string_view removed_prefix = ".removed-";
+
+/// The name that a file or folder has when it is complete: "step-000000000120" for a folder of unfinished_path. All
+/// other names are unchanged.
+std::string final_name(const Path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t at = name.rfind(unfinished_prefix);
+  if (at == std::string::npos) return name;
+  if (at > 0) return name.substr(0, at);  // a file that save_safetensors writes
+  const std::string step = name.substr(unfinished_prefix.size());
+  return std::string(step_prefix) + step.substr(0, step.find('-'));
+}
+
+/// `path` with the final_name of the file and of its folder.
+Path final_path(const Path& path) {
+  const Path folder = path.parent_path();
+  if (folder.filename().string().starts_with(unfinished_prefix))
+    return folder.parent_path() / final_name(folder) / path.filename();
+  return path.filename().string().find(unfinished_prefix) == std::string::npos ? path : folder / final_name(path);
+}
 
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(step_prefix)) return std::nullopt;
@@ -96,7 +116,7 @@ void remove_checkpoint(const Path& directory, std::int64_t step) {
 }  // namespace
 
 void throw_system_error(std::string_view action, const Path& path, int error_number) {
-  throw_error(code_of(error_number), "cannot {} {}: {}", action, path.string(),
+  throw_error(code_of(error_number), "cannot {} {}: {}", action, final_path(path).string(),
               std::error_code(error_number, std::generic_category()).message());
 }
 
@@ -150,8 +170,8 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_system_error("read", path_, errno);
     if (got == 0) {
-      throw_error(Code::data_loss, "{} is truncated: it ends at byte {}, {} bytes too early", path_.string(), offset,
-                  bytes.size());
+      throw_error(Code::data_loss, "{} is truncated: it ends at byte {}, {} too early", path_.string(), offset,
+                  counted(bytes.size(), "byte"));
     }
     offset += static_cast<std::uint64_t>(got);
     bytes = bytes.subspan(static_cast<std::size_t>(got));
@@ -193,15 +213,15 @@ void sync_directory(const Path& path) {
 
 void put_in_place(const Path& from, const Path& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return;
-  if (errno != EEXIST && errno != ENOTEMPTY) throw_system_error("rename", from, errno);
+  if (errno != EEXIST && errno != ENOTEMPTY) throw_system_error("create", to, errno);
   // an atomic exchange, so that `to` exists at every moment
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-  if (errno != EINVAL && errno != ENOSYS) throw_system_error("rename", from, errno);
+  if (errno != EINVAL && errno != ENOSYS) throw_system_error("replace", to, errno);
   // The file system does not support RENAME_EXCHANGE, so this exchange is not atomic. If the process is killed between
   // the renames, no checkpoint of this step remains, but the other checkpoints are not affected.
   const Path aside = from.string() + "-old";
-  if (::rename(to.c_str(), aside.c_str()) != 0) throw_system_error("rename", to, errno);
-  if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error("rename", from, errno);
+  if (::rename(to.c_str(), aside.c_str()) != 0) throw_system_error("replace", to, errno);
+  if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error("replace", to, errno);
   if (::rename(aside.c_str(), from.c_str()) != 0) throw_system_error("rename", aside, errno);
 }
 

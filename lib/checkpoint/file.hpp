@@ -22,7 +22,8 @@ namespace lockstep::detail {
 
 using Path = std::filesystem::path;
 
-/// Throws Error "cannot <action> <path>: <text of error_number>". The code is invalid_argument if the path is wrong,
+/// Throws Error "cannot <action> <path>: <text of error_number>". If `path` has the temporary name of unfinished_path,
+/// the text has the name of the finished checkpoint instead. The code is invalid_argument if the path is wrong,
 /// failed_precondition if permission is missing, and unavailable for other errors: there is no space, or the
 /// device fails.
 [[noreturn]] void throw_system_error(std::string_view action, const Path& path, int error_number);

@@ -49,13 +49,17 @@ class Checkpoint::Implementation {
     WordsObject object;
   };
 
-  Implementation(const Communicator& ranks, const CheckpointOptions& chosen);
+  /// `strategy` is null for a Checkpoint without a strategy.
+  Implementation(Strategy* strategy, const Communicator& ranks, const CheckpointOptions& chosen);
 
+  /// Throws Error(invalid_argument) for a variable of another strategy.
+  void require_own(const std::string& name, const Variable& variable) const;
   void require_free_name(const std::string& name) const;
   [[nodiscard]] bool is_taken(const std::string& name) const noexcept;
   /// Throws Error(failed_precondition) if it is called in replica context or while a save is in progress.
   void require_ready(std::string_view call) const;
 
+  Strategy* strategy;
   Communicator communicator;
   CheckpointOptions options;
   std::vector<TrackedVariable> variables;

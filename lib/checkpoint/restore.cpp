@@ -97,7 +97,7 @@ std::int64_t Restore::run() {
 void Restore::read() {
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path_, error);
-  if (error) throw_system_error("restore", path_, error.value());
+  if (error) throw_system_error("restore from path", path_, error.value());
   file_ = is_folder ? path_ / state_name : path_;
   label_ = "restore: " + file_.string();
   std::string manifest_text;

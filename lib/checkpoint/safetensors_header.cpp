@@ -4,6 +4,7 @@
 #include "checkpoint/safetensors_header.hpp"
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -142,8 +143,8 @@ std::string_view safetensors_name(DType dtype) noexcept {
 std::uint64_t header_length(std::string_view first_8_bytes, std::uint64_t file_bytes, const std::string& file) {
   if (file_bytes < length_bytes || first_8_bytes.size() < length_bytes) {
     throw_error(Code::data_loss,
-                "{}: the file has {} bytes, too few for a safetensors file; it is truncated, or not a safetensors file",
-                file, file_bytes);
+                "{}: the file has {}, too few for a safetensors file; it is truncated, or not a safetensors file", file,
+                counted(file_bytes, "byte"));
   }
   std::uint64_t length = 0;
   for (std::size_t i = length_bytes; i-- > 0;) length = length << 8 | static_cast<std::uint8_t>(first_8_bytes[i]);

@@ -4,6 +4,7 @@
 #include <lockstep/cluster/cluster_resolver.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "cluster/cluster_tasks.hpp"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ namespace {
 ClusterSpec named_by_rank(int rank, int ranks) {
   if (rank < 0 || rank >= ranks) {
     detail::throw_error(Code::invalid_argument,
-                        "ClusterResolver: rank is {}, but there are {} ranks; it must be in 0 to {}", rank, ranks,
-                        ranks - 1);
+                        "ClusterResolver: rank is {}, but the job has {}; it must be in 0 to {}", rank,
+                        detail::counted(ranks, "rank"), ranks - 1);
   }
   std::vector<std::string> names;
   for (int i = 0; i < ranks; ++i) names.push_back(fmt::format("rank:{}", i));

@@ -4,6 +4,7 @@
 #include <lockstep/cluster/cluster_spec.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "cluster/cluster_tasks.hpp"
 
 #include <fmt/ranges.h>
@@ -84,8 +85,8 @@ void check_task(const ClusterSpec& spec, std::string_view call, std::string_view
     throw_error(Code::invalid_argument, "{}: the cluster has no job \"{}\"; its jobs are [{}]", call, type,
                 fmt::join(spec.jobs(), ", "));
   }
-  throw_error(Code::invalid_argument, "{}: job \"{}\" has no task {}; its {} tasks are {}", call, type, id,
-              job->second.size(), numbered(job->second));
+  throw_error(Code::invalid_argument, "{}: job \"{}\" has no task {}; it has {}: {}", call, type, id,
+              counted(job->second.size(), "task"), numbered(job->second));
 }
 
 ClusterSpec::Tasks numbered_from_zero(std::vector<std::string> addresses) {

@@ -4,6 +4,7 @@
 #include "cluster/cluster_tasks.hpp"
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 #include <iterator>
 #include <map>
@@ -27,8 +28,8 @@ ClusterSpec assign_to_jobs(const Jobs& jobs, std::vector<std::string> addresses,
       throw_error(Code::invalid_argument, "{}: job \"{}\" has {} tasks; it must have at least 1", call, name, count);
     }
     if (wanted != static_cast<long long>(addresses.size())) {
-      throw_error(Code::invalid_argument, "{}: the jobs have {} tasks, but {} {}; the numbers must be equal", call,
-                  wanted, counted, addresses.size());
+      throw_error(Code::invalid_argument, "{}: the jobs have {}, but {} {}; the numbers must be equal", call,
+                  detail::counted(wanted, "task"), counted, addresses.size());
     }
     const auto end = next + count;
     if (!dealt.emplace(name, numbered_from_zero({next, end})).second) {

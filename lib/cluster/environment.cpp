@@ -212,6 +212,8 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
   }
   detail::set_job(std::move(job));
   detail::set_record_rank(rank_, size_);
+  if (settings.recorder_entries > 0 && !settings.recorder_directory.empty() && node->local_rank == 0)
+    detail::prepare_record_directory(settings.recorder_directory);
   settings.recorder_entries > 0 ? node->quit_signal.start() : node->quit_signal.stop();
   node->finalize = {settings.warn_after, options.finalize_after.value_or(settings.fail_after)};
   node_ = std::move(node);

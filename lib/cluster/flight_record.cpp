@@ -288,6 +288,14 @@ void set_record_rank(int rank, int size) noexcept {
   all.size = size;
 }
 
+void prepare_record_directory(const std::string& directory) {
+  const int made = ::mkdir(directory.c_str(), 0777) == 0 ? 0 : errno;
+  if (::access((directory + "/.").c_str(), W_OK | X_OK) == 0) return;
+  const int reason = made == 0 || made == EEXIST ? errno : made;
+  log_warning("LOCKSTEP_RECORDER: flight records cannot be written to the directory \"{}\": {}", directory,
+              std::generic_category().message(reason));
+}
+
 void write_record_after_failure(const std::string& reason) noexcept {
   try {
     if (!begin_write()) return;

@@ -76,6 +76,10 @@ void remove_record_source(const RecordSource& source) noexcept;
 /// communicators over MPI.
 void set_record_rank(int rank, int size) noexcept;
 
+/// Makes `directory`, the directory of LOCKSTEP_RECORDER, if it does not exist. Logs a warning if files cannot be
+/// written there.
+void prepare_record_directory(const std::string& directory);
+
 /// Writes the record because of a failure, on a new thread. Waits at most 1 s for the end of the write. Only the first
 /// most_records_after_failures calls of a process write a record; later calls do nothing.
 void write_record_after_failure(const std::string& reason) noexcept;

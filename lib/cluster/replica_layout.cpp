@@ -18,10 +18,10 @@ ReplicaLayout::ReplicaLayout(std::vector<int> counts) : counts_(std::move(counts
     detail::throw_error(Code::invalid_argument, "ReplicaLayout: the list of counts is empty; pass one count per rank");
   for (const int count : counts_) {
     if (count < 1) {
-      detail::throw_error(
-          Code::invalid_argument,
-          "the number of replicas (local_replicas) is {} on rank {}; it must be at least 1 on every rank", count,
-          first_.size() - 1);
+      detail::throw_error(Code::invalid_argument,
+                          "ReplicaLayout: the number of replicas (local_replicas) is {} on rank {}; it must be at "
+                          "least 1 on every rank",
+                          count, first_.size() - 1);
     }
     first_.push_back(first_.back() + count);
   }

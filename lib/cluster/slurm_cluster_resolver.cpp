@@ -4,6 +4,7 @@
 #include <lockstep/cluster/slurm_cluster_resolver.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "cluster/cluster_tasks.hpp"
 #include "cluster/launcher.hpp"
 
@@ -75,19 +76,18 @@ JobStep read_step() {
   step.hosts = list_of("SLURM_STEP_NODELIST", expand_hostlist);
   step.tasks_per_node = list_of("SLURM_STEP_TASKS_PER_NODE", expand_tasks_per_node);
   if (step.hosts.size() != step.tasks_per_node.size()) {
-    detail::throw_error(Code::invalid_argument,
-                        "{}: SLURM_STEP_NODELIST has {} nodes, but SLURM_STEP_TASKS_PER_NODE has {}", slurm_resolver,
-                        step.hosts.size(), step.tasks_per_node.size());
+    detail::throw_error(Code::invalid_argument, "{}: SLURM_STEP_NODELIST has {}, but SLURM_STEP_TASKS_PER_NODE has {}",
+                        slurm_resolver, detail::counted(step.hosts.size(), "node"), step.tasks_per_node.size());
   }
   const long long sum = std::accumulate(step.tasks_per_node.begin(), step.tasks_per_node.end(), 0LL);
   if (sum != step.tasks) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: SLURM_STEP_TASKS_PER_NODE has {} tasks in total, but SLURM_STEP_NUM_TASKS is {}",
-                        slurm_resolver, sum, step.tasks);
+                        "{}: SLURM_STEP_TASKS_PER_NODE has {} in total, but SLURM_STEP_NUM_TASKS is {}", slurm_resolver,
+                        detail::counted(sum, "task"), step.tasks);
   }
   if (step.task >= step.tasks) {
-    detail::throw_error(Code::invalid_argument, "{}: SLURM_PROCID is {}, but the step has {} tasks", slurm_resolver,
-                        step.task, step.tasks);
+    detail::throw_error(Code::invalid_argument, "{}: SLURM_PROCID is {}, but the step has {}", slurm_resolver,
+                        step.task, detail::counted(step.tasks, "task"));
   }
   return step;
 }
@@ -147,9 +147,10 @@ Accelerators accelerators_of(const JobStep& step, const SlurmOptions& options) {
   if (per_task < 0 || on_node.value_or(0) < 0 ||
       (on_node && static_cast<long long>(per_task) * most_tasks > *on_node)) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: {} GPUs per task (gpus_per_task) for {} tasks on a node, but the node has {} GPUs "
+                        "{}: {} per task (gpus_per_task) for {} on a node, but the node has {} "
                         "(gpus_per_node or SLURM_GPUS_ON_NODE)",
-                        slurm_resolver, per_task, most_tasks, on_node.value_or(0));
+                        slurm_resolver, detail::counted(per_task, "GPU"), detail::counted(most_tasks, "task"),
+                        detail::counted(on_node.value_or(0), "GPU"));
   }
   return {{"GPU", per_task}};
 }

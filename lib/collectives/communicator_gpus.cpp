@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/phrases.hpp"
 #include "collectives/communicator_state.hpp"
 #include "collectives/gpu/operations.hpp"
 #include "collectives/internal_call.hpp"
@@ -178,8 +179,9 @@ detail::GpuDecision CommunicatorAccess::gpu_path(Communicator& communicator, std
   const Communicator::State::Call call = detail::Call::barrier();
   const auto check = [&] {
     if (static_cast<int>(devices.size()) != state.layout.count(state.rank)) {
-      detail::throw_error(Code::invalid_argument, "gpu_path: {} devices for {} replicas; give one for each",
-                          devices.size(), state.layout.count(state.rank));
+      detail::throw_error(Code::invalid_argument, "gpu_path: {} for {}; give one device for each replica",
+                          detail::counted(devices.size(), "device"),
+                          detail::counted(state.layout.count(state.rank), "replica"));
     }
     for (const Device device : devices) detail::cuda::Backend::of_this_process().require(device, "gpu_path");
   };

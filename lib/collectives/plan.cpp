@@ -4,13 +4,12 @@
 #include <lockstep/collectives/plan.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "collectives/communicator_state.hpp"
 #include "collectives/plan_state.hpp"
 #include "collectives/request_state.hpp"
 #include "device/host/arena.hpp"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace lockstep {
@@ -62,8 +61,14 @@ std::unique_ptr<Plan::State> Communicator::State::prepare(const std::shared_ptr<
   const detail::Arena& arena = detail::Arena::of_this_process();
   state->frees = arena.frees();
   state->buffers = detail::blocks_of(items);
-  std::copy_if(state->buffers->begin(), state->buffers->end(), std::back_inserter(state->arena_buffers),
-               [&](const detail::MemoryBlock& it) { return it.bytes != 0 && arena.contains(it.data, it.bytes); });
+  const auto note = [&](const ConstTensorView& view, const detail::TensorName& name) {
+    if (view.byte_count() != 0 && arena.contains(view.data, view.byte_count()))
+      state->arena_buffers.push_back({{view.data, view.byte_count()}, name});
+  };
+  for (std::size_t k = 0; k < items.size(); ++k) {
+    for (std::size_t i = 0; i < items[k].inputs.size(); ++i) note(items[k].inputs[i], {"input", i, k});
+    for (std::size_t i = 0; i < items[k].outputs.size(); ++i) note(items[k].outputs[i], {"output", i, k});
+  }
   return state;
 }
 
@@ -81,13 +86,14 @@ std::shared_ptr<detail::Operation> Plan::State::next() {
 void Plan::State::require_buffers() {
   const detail::Arena& arena = detail::Arena::of_this_process();
   const std::uint64_t now = arena.frees();
-  for (std::size_t i = 0; i < arena_buffers.size(); ++i) {
-    if (arena.is_allocated(arena_buffers[i].data, arena_buffers[i].bytes)) continue;
-    detail::throw_error(
-        Code::failed_precondition,
-        "{}: a buffer of {} bytes at {} was freed since the plan was prepared; tensors must live as long "
-        "as their plans are run",
-        detail::operation_name(operation->descriptor()), arena_buffers[i].bytes, arena_buffers[i].data);
+  for (const ArenaBuffer& buffer : arena_buffers) {
+    if (arena.is_allocated(buffer.block.data, buffer.block.bytes)) continue;
+    const detail::Descriptor& call = operation->descriptor();
+    detail::throw_error(Code::failed_precondition,
+                        "{}: the tensor that is {} of the plan ({}) was freed after the plan was prepared; keep the "
+                        "tensors of a plan allocated until its last run",
+                        detail::operation_name(call), detail::CallWords(call.kind, call.items).name(buffer.name),
+                        detail::counted(buffer.block.bytes, "byte"));
   }
   frees = now;
 }

@@ -5,6 +5,7 @@
 
 #include <lockstep/collectives/plan.hpp>
 
+#include "collectives/call/places.hpp"
 #include "collectives/engine/engine.hpp"
 #include "device/host/memory_use.hpp"
 
@@ -20,8 +21,13 @@ struct Plan::State {
   std::function<std::shared_ptr<detail::Operation>()> make;
   std::shared_ptr<detail::Operation> operation;  // null before the first run, if the plan is for tensors on GPUs
   detail::MemoryBlocks buffers;
-  std::vector<detail::MemoryBlock> arena_buffers;  // buffers in the arena, which detects when they are freed
-  std::uint64_t frees = 0;                         // value of Arena::frees when all buffers were known to be allocated
+  /// A tensor of the plan that is in the arena, which detects when the tensor is freed.
+  struct ArenaBuffer {
+    detail::MemoryBlock block;
+    detail::TensorName name;
+  };
+  std::vector<ArenaBuffer> arena_buffers;
+  std::uint64_t frees = 0;  // value of Arena::frees when all buffers were known to be allocated
 
   /// The operation of the next run.
   [[nodiscard]] std::shared_ptr<detail::Operation> next();

@@ -6,6 +6,7 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "collectives/communicator_state.hpp"
 
 namespace lockstep {
@@ -19,9 +20,9 @@ Item Communicator::State::item_of(const Call& call, const ConstTensorView& input
   if (const int replicas = layout.count(rank); is_per_replica && replicas != 1) {
     propagate(call, how, [&] {
       detail::throw_error(Code::invalid_argument,
-                          "{}: a call with one tensor requires one replica per rank, but rank {} has {} replicas; pass "
+                          "{}: a call with one tensor requires one replica per rank, but rank {} has {}; pass "
                           "items with one tensor for each replica",
-                          kind.name, rank, replicas);
+                          kind.name, rank, detail::counted(replicas, "replica"));
     });
   }
   const bool is_root = rank == call.root;

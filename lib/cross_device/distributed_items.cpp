@@ -4,6 +4,7 @@
 #include "cross_device/distributed_items.hpp"
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "core/refusal.hpp"
 
 namespace lockstep {
@@ -55,10 +56,9 @@ ComponentShape parse(std::span<const std::int64_t> words) {
 
 void check_component_count(std::size_t components, std::string_view call, int local_replicas) {
   if (components == static_cast<std::size_t>(local_replicas)) return;
-  detail::throw_error(
-      Code::invalid_argument,
-      "{}: value has {} components, but this rank has {} replicas; it must have one component per replica", call,
-      components, local_replicas);
+  detail::throw_error(Code::invalid_argument,
+                      "{}: value has {}, but this rank has {}; it must have one component per replica", call,
+                      detail::counted(components, "component"), detail::counted(local_replicas, "replica"));
 }
 
 void check_same_dtype(std::span<const ConstTensorView> components, std::string_view call, int first_replica) {
@@ -127,9 +127,9 @@ void check_shapes_match(std::span<const ComponentShape> components, int axis, st
     if (other.rows != first.rows) {
       detail::throw_error(
           Code::invalid_argument,
-          "{}: the IndexedSlices are for a tensor with {} rows on replica {} but {} on replica 0; it must be "
+          "{}: the IndexedSlices are for a tensor with {} on replica {} but {} on replica 0; it must be "
           "the same tensor",
-          call, other.rows, r, first.rows);
+          call, detail::counted(other.rows, "row"), r, first.rows);
     }
     detail::throw_error(
         Code::invalid_argument,

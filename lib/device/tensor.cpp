@@ -6,6 +6,7 @@
 #include <lockstep/device/gpu.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "device/cuda/memory.hpp"
 
 #include <cstring>
@@ -59,10 +60,10 @@ Tensor Tensor::to(Device device) const {
 
 Tensor Tensor::reshaped(const Shape& shape) const {
   if (shape.element_count() != element_count()) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "reshaped: shape {} has {} elements, but the tensor of shape {} has {}; they must have the same number",
-        to_string(shape), shape.element_count(), to_string(view_.shape), element_count());
+    detail::throw_error(Code::invalid_argument,
+                        "reshaped: shape {} has {}, but the tensor of shape {} has {}; they must have the same number",
+                        to_string(shape), detail::counted(shape.element_count(), "element"), to_string(view_.shape),
+                        element_count());
   }
   Tensor result(*this);
   result.view_.shape = shape;
@@ -77,9 +78,10 @@ void Tensor::copy_from(ConstTensorView source) {
   }
   if (source.element_count() != element_count()) {
     detail::throw_error(Code::invalid_argument,
-                        "copy_from: the source of shape {} has {} elements, but the tensor of shape {} has {}; they "
+                        "copy_from: the source of shape {} has {}, but the tensor of shape {} has {}; they "
                         "must have the same number",
-                        to_string(source.shape), source.element_count(), to_string(shape()), element_count());
+                        to_string(source.shape), detail::counted(source.element_count(), "element"), to_string(shape()),
+                        element_count());
   }
   copy(view_, source);
 }
@@ -104,10 +106,10 @@ void copy(TensorView target, ConstTensorView source) {
   }
   if (target.element_count() != source.element_count()) {
     detail::throw_error(Code::invalid_argument,
-                        "copy: the source of shape {} has {} elements, but the target of shape {} has {}; they must "
+                        "copy: the source of shape {} has {}, but the target of shape {} has {}; they must "
                         "have the same number",
-                        to_string(source.shape), source.element_count(), to_string(target.shape),
-                        target.element_count());
+                        to_string(source.shape), detail::counted(source.element_count(), "element"),
+                        to_string(target.shape), target.element_count());
   }
   const std::size_t bytes = source.byte_count();
   if (bytes == 0) return;

@@ -4,6 +4,7 @@
 #include <lockstep/input/csv.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "core/visit_dtype.hpp"
 #include "input/csv_reader.hpp"
 #include "input/files_node.hpp"
@@ -85,8 +86,8 @@ class CsvCursor final : public WholeCursor {
     if (!has_first_ && !reader_.advance()) return false;
     has_first_ = false;
     if (reader_.fields().size() != field_count_) {
-      detail::throw_error(Code::data_loss, "{}: the record has {} fields, but the first record of the file has {}",
-                          reader_.place(), reader_.fields().size(), field_count_);
+      detail::throw_error(Code::data_loss, "{}: the record has {}, but the first record of the file has {}",
+                          reader_.place(), detail::counted(reader_.fields().size(), "field"), field_count_);
     }
     make_element();
     return true;
@@ -107,10 +108,9 @@ class CsvCursor final : public WholeCursor {
         next = static_cast<std::size_t>(column.index);
       }
       if (next >= field_count_) {
-        detail::throw_error(
-            Code::invalid_argument,
-            "{}: the file has {} columns, but columns[{}] selects column {} (columns are numbered from 0)",
-            reader_.place(), field_count_, places_.size(), next);
+        detail::throw_error(Code::invalid_argument,
+                            "{}: the file has {}, but columns[{}] selects column {} (columns are numbered from 0)",
+                            reader_.place(), detail::counted(field_count_, "column"), places_.size(), next);
       }
       places_.push_back(next++);
     }
@@ -198,20 +198,20 @@ void check_column(const CsvColumn& column, std::size_t i, bool has_header) {
 bool check_leaves(const std::vector<CsvColumn>& columns, std::size_t leaves) {
   if (columns.size() == leaves) return false;
   if (leaves != 1 || columns.empty()) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "csv_dataset: columns has {} columns, but an element of the dataset has {} tensors; give one column for "
-        "each tensor, or columns of one dtype for one tensor",
-        columns.size(), leaves);
+    detail::throw_error(Code::invalid_argument,
+                        "csv_dataset: columns has {}, but an element of the dataset has {}; give one column for each "
+                        "tensor, or columns "
+                        "of one dtype for one tensor",
+                        detail::counted(columns.size(), "entry", "entries"), detail::counted(leaves, "tensor"));
   }
-  for (const CsvColumn& column : columns) {
-    if (column.dtype && column.dtype == columns.front().dtype) continue;
-    detail::throw_error(
-        Code::invalid_argument,
-        "csv_dataset: all columns of one tensor must have one dtype, but columns[0] is {} and another column "
-        "is {}; use one tensor for each column",
-        columns.front().dtype ? to_string(*columns.front().dtype) : "text",
-        column.dtype ? to_string(*column.dtype) : "text");
+  const auto dtype_of = [&columns](std::size_t i) { return columns[i].dtype ? to_string(*columns[i].dtype) : "text"; };
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].dtype && columns[i].dtype == columns.front().dtype) continue;
+    const std::size_t other = i == 0 ? 1 : i;
+    detail::throw_error(Code::invalid_argument,
+                        "csv_dataset: columns[0] is {} and columns[{}] is {}, but all columns of one tensor must have "
+                        "the same dtype, which is not text; use one tensor for each column",
+                        dtype_of(0), other, dtype_of(other));
   }
   return true;
 }

@@ -4,6 +4,7 @@
 #include "input/csv_reader.hpp"
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -53,7 +54,9 @@ bool CsvReader::scan_record(bool is_last) {
     scan = scan_field(text, scan.at, is_last && !is_cut);
   } while (scan.end == End::field);
   if (scan.end == End::view && (is_cut || text.size() > max_record_bytes_)) {
-    fail(fmt::format("it has more than {} bytes (max_record_bytes); possibly an unclosed quote", max_record_bytes_), 0);
+    fail(fmt::format("the record has more than {} (max_record_bytes); possibly a quote is not closed",
+                     detail::counted(max_record_bytes_, "byte")),
+         0);
   }
   passed_ = scan.at;
   return scan.end == End::record;
@@ -129,8 +132,8 @@ void CsvReader::make_fields(std::string_view text) {
 std::string CsvReader::place() const { return fmt::format("{}:{}", window_.name(), line_); }
 
 void CsvReader::fail(std::string_view rule, std::size_t at) const {
-  detail::throw_error(Code::data_loss, "{}: the record at byte {} is damaged at byte {}: {}", place(),
-                      window_.position(), window_.position() + at, rule);
+  detail::throw_error(Code::data_loss, "{}: invalid CSV at byte {}, in the record that begins at byte {}: {}", place(),
+                      window_.position() + at, window_.position(), rule);
 }
 
 }  // namespace lockstep::input

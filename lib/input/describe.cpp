@@ -3,6 +3,7 @@
 //
 // The text of DistributedDataset::describe().
 
+#include "base/phrases.hpp"
 #include "input/distributed_implementation.hpp"
 #include "input/split.hpp"
 
@@ -74,7 +75,7 @@ std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, A
   if (dataset.batch_size() == 0) {
     fmt::format_to(out, "dataset: {} elements", count_of(dataset.cardinality()));
   } else {
-    fmt::format_to(out, "dataset: {1} global batches of {0} rows", dataset.batch_size(),
+    fmt::format_to(out, "dataset: {1} global batches of {0}", detail::counted(dataset.batch_size(), "row"),
                    count_of(dataset.cardinality()));
   }
   const SplitPolicy used = policy == AutoShardPolicy::data ? SplitPolicy::ceil_slices : split;
@@ -84,7 +85,8 @@ std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, A
                    part_of(dataset, layout, rank, policy, split));
   }
   if (policy == AutoShardPolicy::automatic) {
-    fmt::format_to(out, "  replica r gets chunk r of each batch, on any layout of {} replicas\n", layout.replicas());
+    fmt::format_to(out, "  replica r gets chunk r of each batch, on any layout of {}\n",
+                   detail::counted(layout.replicas(), "replica"));
   } else {
     text += depends;
   }

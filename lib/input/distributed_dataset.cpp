@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/phrases.hpp"
 #include "input/distributed_implementation.hpp"
 #include "input/split.hpp"
 
@@ -47,9 +48,9 @@ void check_files(const Node& dataset, int ranks) {
   if (files.size() < static_cast<std::size_t>(ranks)) {
     detail::throw_error(
         Code::invalid_argument,
-        "experimental_distribute_dataset: auto_shard_policy FILE requires at least one file for each of {} ranks, but "
+        "experimental_distribute_dataset: auto_shard_policy FILE requires at least one file for each rank ({}), but "
         "the dataset reads {} (the first is {}); use AUTO, OFF or DATA, or split the data into more files",
-        ranks, files.size(), files.front());
+        detail::counted(ranks, "rank"), files.size(), files.front());
   }
 }
 
@@ -97,11 +98,10 @@ DistributedPipeline distribute_checked(const std::shared_ptr<const Node>& datase
   const ReplicaLayout& replicas = layout.replicas;
   check_layout(layout, policy);
   if (dataset->batch_size() == 0 && replicas.replicas() != 1) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "experimental_distribute_dataset: the dataset is not batched, so it cannot be split among {} replicas; "
-        "call batch(global_batch_size) on it first",
-        replicas.replicas());
+    detail::throw_error(Code::invalid_argument,
+                        "experimental_distribute_dataset: the dataset is not batched, so it cannot be split among {}; "
+                        "call batch(global_batch_size) on it first",
+                        detail::counted(replicas.replicas(), "replica"));
   }
   Describe describe = [dataset, layout = layout.replicas, policy, split = options.split] {
     return describe_dataset(*dataset, layout, policy, split);

@@ -6,6 +6,7 @@
 // batches without rows.
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "input/device_fetch.hpp"
 #include "input/distributed_implementation.hpp"
 #include "input/step_peers.hpp"
@@ -238,11 +239,11 @@ DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& loca
   check_options("distribute_datasets_from_function", options);
   const bool per_replica = local.size() != 1;
   if (per_replica && static_cast<int>(local.size()) != communicator.local_replicas()) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "distribute_datasets_from_function: {} datasets for the {} replicas of this rank; there must be one, "
-        "or one for each replica",
-        local.size(), communicator.local_replicas());
+    detail::throw_error(Code::invalid_argument,
+                        "distribute_datasets_from_function: {}, but this rank has {}; there must be one dataset, "
+                        "or one for each replica",
+                        detail::counted(local.size(), "dataset"),
+                        detail::counted(communicator.local_replicas(), "replica"));
   }
   std::vector<std::shared_ptr<const Node>> nodes;
   for (const Pipeline& pipeline : local) nodes.push_back(node_to_read(pipeline.node(), options));

@@ -4,6 +4,7 @@
 #include "input/files_node.hpp"
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "input/stream_nodes.hpp"
 
 #include <cstring>
@@ -64,9 +65,10 @@ FileList part_of(const FileList& files, const Part& part) {
   }
   if (some.empty()) {
     detail::throw_error(Code::invalid_argument,
-                        "shard by file: with {} shards of {} files, shard {} has no file (the first file is {}); use "
+                        "shard by file: with {} of {}, shard {} has no file (the first file is {}); use "
                         "at least as many files as shards, or shard elements instead",
-                        part.count, files.size(), part.index, files.front());
+                        detail::counted(part.count, "shard"), detail::counted(files.size(), "file"), part.index,
+                        files.front());
   }
   return some;
 }

@@ -4,6 +4,7 @@
 #include <lockstep/input/idx.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "input/array_files.hpp"
 
 #include <array>
@@ -38,8 +39,8 @@ std::uint32_t big_endian(const std::byte* bytes) noexcept {
 void read_header(ByteStream& stream, std::span<std::byte> bytes, const char* part) {
   const std::size_t count = stream.read(bytes);
   if (count != bytes.size()) {
-    detail::throw_error(Code::data_loss, "{} is truncated: expected {} bytes for the {}, found {}", stream.name(),
-                        bytes.size(), part, count);
+    detail::throw_error(Code::data_loss, "{} is truncated: expected {} for the {}, found {}", stream.name(),
+                        detail::counted(bytes.size(), "byte"), part, count);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <lockstep/input/input_context.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 namespace lockstep {
 
@@ -25,10 +26,10 @@ InputContext::InputContext(int num_input_pipelines, int input_pipeline_id, int n
 
 std::int64_t InputContext::get_per_replica_batch_size(std::int64_t global_batch_size) const {
   if (global_batch_size < 0 || global_batch_size % num_replicas_in_sync_ != 0) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "get_per_replica_batch_size: global_batch_size is {}; it must be a multiple of the {} replicas, at least 0",
-        global_batch_size, num_replicas_in_sync_);
+    detail::throw_error(Code::invalid_argument,
+                        "get_per_replica_batch_size: global_batch_size is {}; it must be at least 0 and a multiple of "
+                        "the number of replicas, {}",
+                        global_batch_size, num_replicas_in_sync_);
   }
   return global_batch_size / num_replicas_in_sync_;
 }

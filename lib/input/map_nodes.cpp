@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "input/parallel.hpp"
 #include "input/rows.hpp"
 #include "input/stream_nodes.hpp"
@@ -95,11 +96,10 @@ class MapRowsCursor final : public Cursor {
     element = transform_(std::move(rows), memory_);
     const std::int64_t result = common_rows(element, "map_rows");
     if (result != count) {
-      detail::throw_error(
-          Code::invalid_argument,
-          "map_rows: the function returned {} rows for {}; it must return as many as it gets; use map for a "
-          "function of whole batches",
-          result, count);
+      detail::throw_error(Code::invalid_argument,
+                          "map_rows: the function returned {} for {}; it must return as many as it gets; use map for a "
+                          "function of whole batches",
+                          detail::counted(result, "row"), count);
     }
   }
 

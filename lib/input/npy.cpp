@@ -4,6 +4,7 @@
 #include <lockstep/input/npy.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "input/array_files.hpp"
 #include "input/files_node.hpp"
 #include "input/zip_archive.hpp"
@@ -51,8 +52,8 @@ void check_lengths(const std::string& path, std::span<const std::string> names,
     if (blocks[i].back().rows == blocks[0].back().rows) continue;
     detail::throw_error(
         Code::invalid_argument,
-        "npz_dataset: in {} array \"{}\" has {} rows but \"{}\" has {}; all arrays must have the same number of rows",
-        path, names[0], blocks[0].back().rows, names[i], blocks[i].back().rows);
+        "npz_dataset: in {} array \"{}\" has {} but \"{}\" has {}; all arrays must have the same number of rows", path,
+        names[0], detail::counted(blocks[0].back().rows, "row"), names[i], blocks[i].back().rows);
   }
 }
 
@@ -76,8 +77,8 @@ Pipeline npz_rows(const FileList& files, std::span<const std::string> names, std
   if (names.size() != leaves) {
     detail::throw_error(
         Code::invalid_argument,
-        "npz_dataset: {} names of arrays, but an element of the dataset has {} tensors; give one name for each tensor",
-        names.size(), leaves);
+        "npz_dataset: names has {}, but an element of the dataset has {}; give one name for each tensor",
+        detail::counted(names.size(), "array"), detail::counted(leaves, "tensor"));
   }
   std::vector<std::vector<RowBlock>> blocks(names.size());
   for (const std::string& path : files) {

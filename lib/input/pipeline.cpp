@@ -4,6 +4,7 @@
 #include <lockstep/input/pipeline.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "input/node.hpp"
 #include "input/row_source.hpp"
 #include "input/rows.hpp"
@@ -156,8 +157,8 @@ Pipeline Pipeline::shard(std::int64_t count, std::int64_t index) const {
   if (count != shard_hint || index != shard_hint) {
     require_at_least(1, count, "shard", "count");
     if (index < 0 || index >= count) {
-      detail::throw_error(Code::invalid_argument,
-                          "shard: index is {}; with {} shards it must be at least 0 and below {}", index, count, count);
+      detail::throw_error(Code::invalid_argument, "shard: index is {}; with {} it must be at least 0 and below {}",
+                          index, detail::counted(count, "shard"), count);
     }
   }
   const Part part{count, index};

@@ -4,6 +4,7 @@
 #include "input/rows.hpp"
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 #include <algorithm>
 #include <array>
@@ -73,9 +74,9 @@ std::int64_t common_rows(const Leaves& leaves, const char* call) {
     if (leaves[i].shape()[0] != leaves[0].shape()[0]) {
       detail::throw_error(
           Code::invalid_argument,
-          "{}: tensor 0 has {} rows but tensor {} has {}; all tensors of an element must have the same first "
+          "{}: tensor 0 has {} but tensor {} has {}; all tensors of an element must have the same first "
           "extent",
-          call, leaves[0].shape()[0], i, leaves[i].shape()[0]);
+          call, detail::counted(leaves[0].shape()[0], "row"), i, leaves[i].shape()[0]);
     }
   }
   return leaves[0].shape()[0];
@@ -169,9 +170,8 @@ void RowStacker::add(const Leaves& element) {
     reserve(capacity_ + std::min(capacity_, limit_ - capacity_));
   }
   if (element.size() != stacked_.size()) {
-    detail::throw_error(Code::invalid_argument,
-                        "batch: an element has {} tensors, but the first element of the batch has {}", element.size(),
-                        stacked_.size());
+    detail::throw_error(Code::invalid_argument, "batch: an element has {}, but the first element of the batch has {}",
+                        detail::counted(element.size(), "tensor"), stacked_.size());
   }
   for (std::size_t i = 0; i < element.size(); ++i) {
     const Tensor& leaf = element[i];

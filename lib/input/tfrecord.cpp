@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
+#include "base/phrases.hpp"
 #include "input/files_node.hpp"
 #include "input/mapped_file.hpp"
 
@@ -81,8 +82,8 @@ class TfRecordCursor final : public BytesCursor {
     return static_cast<std::size_t>(length);
   }
   [[noreturn]] void throw_truncated(std::size_t bytes) const {
-    detail::throw_error(Code::data_loss, "{} is truncated: the record at byte {} needs {} bytes, found {}",
-                        window_->name(), window_->position(), bytes, window_->view().size());
+    detail::throw_error(Code::data_loss, "{} is truncated: the record at byte {} needs {}, found {}", window_->name(),
+                        window_->position(), detail::counted(bytes, "byte"), window_->view().size());
   }
 
   std::unique_ptr<FileWindow> window_;

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "base/phrases.hpp"
 #include "collectives/make_communicator.hpp"
 #include "context/replica_team.hpp"
 #include "device/cuda/backend.hpp"
@@ -48,9 +49,10 @@ std::string Strategy::describe() const {
   const int last = first_replica() + local_replicas() - 1;
   std::string text;
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, "{}: {} replicas in sync\n", team_->numbered_name(), layout.replicas());
-  fmt::format_to(out, "  layout: {} ranks on {} nodes, replicas per rank {}, transport {}\n", layout.ranks(),
-                 communicator.nodes(), to_string(layout), communicator.transport());
+  fmt::format_to(out, "{}: {} in sync\n", team_->numbered_name(), detail::counted(layout.replicas(), "replica"));
+  fmt::format_to(out, "  layout: {} on {}, replicas per rank {}, transport {}\n",
+                 detail::counted(layout.ranks(), "rank"), detail::counted(communicator.nodes(), "node"),
+                 to_string(layout), communicator.transport());
   fmt::format_to(out, "  this rank: {}, replicas {} to {}, devices {}\n", communicator.rank(), first_replica(), last,
                  fmt::join(devices, " "));
   if (const std::string& note = team_->note_on_devices(); !note.empty()) {

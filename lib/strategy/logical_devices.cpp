@@ -4,6 +4,7 @@
 // The checks of annotations for logical devices. Each replica has one logical device, number 0.
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 #include <lockstep/strategy/strategy.hpp>
 
@@ -48,9 +49,9 @@ void check_logical_split(const Shape& shape, std::span<const int> parts) {
   }
   if (product != logical_devices) {
     throw_error(Code::invalid_argument,
-                "{}: partition_dimensions makes {} parts, but each replica has {} logical device; the product of "
+                "{}: partition_dimensions makes {}, but each replica has {}; the product of "
                 "partition_dimensions must be {}",
-                call, product, logical_devices, logical_devices);
+                call, counted(product, "part"), counted(logical_devices, "logical device"), logical_devices);
   }
 }
 

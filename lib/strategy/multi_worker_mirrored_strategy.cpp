@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/phrases.hpp"
 #include "collectives/internal_call.hpp"
 #include "context/replica_team.hpp"
 #include "cross_device/nccl_demand.hpp"
@@ -48,11 +49,10 @@ void check_resolver(const ClusterResolver& resolver, const Communicator& communi
   }
   const int tasks = worker_count(spec, resolver.task_type());
   if (tasks != communicator.size()) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "{}: the cluster of cluster_resolver has {} workers, chief included, but there are {} ranks; start as "
-        "many ranks, or leave cluster_resolver out",
-        strategy_name, tasks, communicator.size());
+    detail::throw_error(Code::invalid_argument,
+                        "{}: the cluster of cluster_resolver has {}, chief included, but the job has {}; start as "
+                        "many ranks, or leave cluster_resolver out",
+                        strategy_name, detail::counted(tasks, "worker"), detail::counted(communicator.size(), "rank"));
   }
   const int id = id_in_cluster(spec, resolver.task_type(), resolver.task_id());
   if (id != communicator.rank()) {

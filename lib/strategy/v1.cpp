@@ -4,10 +4,12 @@
 #include <lockstep/strategy/v1.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 namespace lockstep::v1 {
 namespace detail {
 
+using lockstep::detail::counted;
 using lockstep::detail::throw_error;
 
 void throw_not_initialized() {
@@ -17,9 +19,9 @@ void throw_not_initialized() {
 
 void throw_at_end(int replicas) {
   throw_error(Code::out_of_range,
-              "get_next: the input iterator is at its end: there is no further input for all {} replicas; call "
+              "get_next: the input iterator is at its end: there is no further input for {}; call "
               "initialize() to start over",
-              replicas);
+              counted(replicas, "replica"));
 }
 
 void check_replication_mode(InputReplicationMode mode) {
@@ -33,9 +35,9 @@ void check_replication_mode(InputReplicationMode mode) {
 void check_batched(bool is_batched, int replicas) {
   if (is_batched) return;
   throw_error(Code::invalid_argument,
-              "make_dataset_iterator: the dataset has no batches that could be divided among {} replicas; call "
+              "make_dataset_iterator: the dataset has no batches that could be divided among {}; call "
               "batch(global_batch_size) on it, or use make_input_fn_iterator, which gives each replica whole elements",
-              replicas);
+              counted(replicas, "replica"));
 }
 
 }  // namespace detail

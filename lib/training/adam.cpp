@@ -13,7 +13,7 @@
 namespace lockstep {
 
 Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const AdamOptions& options)
-    : parameters_(std::move(parameters)),
+    : parameters_(detail::checked_parameters("Adam", strategy, std::move(parameters))),
       means_(detail::zeros_like(strategy, parameters_, "mean")),
       squares_(detail::zeros_like(strategy, parameters_, "square")),
       steps_(strategy.variable<std::int64_t>(0, {.name = "adam/steps", .trainable = false, .in_host_memory = true})),

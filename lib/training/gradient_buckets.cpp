@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/mutex.hpp"
+#include "base/phrases.hpp"
 
 #include <fmt/format.h>
 
@@ -56,18 +57,18 @@ struct GradientBuckets::State {
   void check(std::span<const std::vector<TensorView>> lists) const {
     const auto replicas = static_cast<std::size_t>(communicator.local_replicas());
     if (lists.size() != replicas) {
-      detail::throw_error(Code::invalid_argument,
-                          "GradientBuckets: gradients has {} lists, but this rank has {} replicas; pass one list for "
-                          "each replica of the rank",
-                          lists.size(), replicas);
+      detail::throw_error(
+          Code::invalid_argument,
+          "GradientBuckets: gradients has {}, but this rank has {}; pass one list for each replica of the "
+          "rank",
+          detail::counted(lists.size(), "list"), detail::counted(replicas, "replica"));
     }
     for (std::size_t i = 0; i < lists.size(); ++i) {
       if (lists[i].size() == lists.front().size()) continue;
-      detail::throw_error(
-          Code::invalid_argument,
-          "GradientBuckets: local replica 0 has {} tensors, but local replica {} has {}; they must have "
-          "the same number",
-          lists.front().size(), i, lists[i].size());
+      detail::throw_error(Code::invalid_argument,
+                          "GradientBuckets: local replica 0 has {}, but local replica {} has {}; they must have "
+                          "the same number",
+                          detail::counted(lists.front().size(), "tensor"), i, lists[i].size());
     }
   }
 
@@ -190,10 +191,10 @@ void GradientBuckets::ready(int replica, std::size_t index) {
   State& state = *state_;
   const detail::MutexLock lock(state.mutex);
   if (replica < 0 || static_cast<std::size_t>(replica) >= state.replicas() || index >= state.items.size()) {
-    detail::throw_error(Code::invalid_argument,
-                        "GradientBuckets::ready: there is no tensor {} of local replica {}; there are {} tensors on {} "
-                        "replicas",
-                        index, replica, state.items.size(), state.replicas());
+    detail::throw_error(
+        Code::invalid_argument,
+        "GradientBuckets::ready: there is no tensor {} of local replica {}; the buckets are of {} on {}", index,
+        replica, detail::counted(state.items.size(), "tensor"), detail::counted(state.replicas(), "replica"));
   }
   const std::size_t place = static_cast<std::size_t>(replica) * state.items.size() + index;
   if (state.is_ready[place]) {

@@ -82,7 +82,7 @@ void step_on_gpu(const TensorView& parameter, const TensorView& mean, const Tens
 }  // namespace
 
 Lamb::Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const LambOptions& options)
-    : parameters_(std::move(parameters)),
+    : parameters_(detail::checked_parameters("Lamb", strategy, std::move(parameters))),
       means_(detail::zeros_like(strategy, parameters_, "mean")),
       squares_(detail::zeros_like(strategy, parameters_, "square")),
       steps_(strategy.variable<std::int64_t>(0, {.name = "lamb/steps", .trainable = false, .in_host_memory = true})),

@@ -4,6 +4,7 @@
 #include <lockstep/training/metrics.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 #include <array>
 #include <cstddef>
@@ -55,9 +56,9 @@ Accuracy::Accuracy(Strategy& strategy, const std::string& name) : mean_(strategy
 
 void Accuracy::update(std::span<const std::int64_t> labels, std::span<const std::int64_t> predictions) const {
   if (labels.size() != predictions.size()) {
-    detail::throw_error(Code::invalid_argument,
-                        "update of metric \"{}\": {} labels for {} predictions; the numbers must be equal",
-                        mean_.totals_.name(), labels.size(), predictions.size());
+    detail::throw_error(Code::invalid_argument, "update of metric \"{}\": {} for {}; the numbers must be equal",
+                        mean_.totals_.name(), detail::counted(labels.size(), "label"),
+                        detail::counted(predictions.size(), "prediction"));
   }
   std::int64_t correct = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) correct += labels[i] == predictions[i] ? 1 : 0;

@@ -3,6 +3,8 @@
 
 #include <lockstep/training/optimizer.hpp>
 
+#include "base/phrases.hpp"
+
 #include <lockstep/base/error.hpp>
 
 #include <fmt/format.h>
@@ -14,17 +16,19 @@ Optimizer::~Optimizer() = default;
 void Optimizer::check_gradients(const GradientList& gradients, std::string_view call) const {
   const auto parameters = do_parameters();
   if (gradients.size() != parameters.size()) {
-    throw Error(Code::invalid_argument, fmt::format("{}: {} gradients for {} parameters; pass one gradient for each "
-                                                    "parameter, in the same order",
-                                                    call, gradients.size(), parameters.size()));
+    throw Error(Code::invalid_argument, fmt::format("{}: {} for {}; pass one gradient for each parameter, in the same "
+                                                    "order",
+                                                    call, detail::counted(gradients.size(), "gradient"),
+                                                    detail::counted(parameters.size(), "parameter")));
   }
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     const ConstTensorView gradient = gradients[k];
     if (gradient.element_count() != parameters[k].element_count()) {
       throw Error(Code::invalid_argument,
-                  fmt::format("{}: gradient {} has {} elements, but its parameter \"{}\" has {}; pass the gradients in "
+                  fmt::format("{}: gradient {} has {}, but its parameter \"{}\" has {}; pass the gradients in "
                               "the order of the parameters",
-                              call, k, gradient.element_count(), parameters[k].name(), parameters[k].element_count()));
+                              call, k, detail::counted(gradient.element_count(), "element"), parameters[k].name(),
+                              parameters[k].element_count()));
     }
     if (gradient.dtype != DType::f32) {
       throw Error(Code::invalid_argument,
@@ -47,18 +51,18 @@ void Optimizer::apply(ReplicaContext& replica, std::span<const TensorView> gradi
 }
 
 void Optimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients,
-                                float learning_rate, ReduceOp op) {
+                                float learning_rate, ReduceOp op, const std::source_location& where) {
   const GradientList list{std::span<const std::span<float>>(gradients)};
   check_gradients(list, "apply_gradients");
-  replica.all_reduce(op, gradients);
+  replica.all_reduce(op, gradients, {.where = where});
   do_apply(replica, list, learning_rate);
 }
 
 void Optimizer::apply_gradients(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate,
-                                ReduceOp op) {
+                                ReduceOp op, const std::source_location& where) {
   const GradientList list(gradients);
   check_gradients(list, "apply_gradients");
-  replica.all_reduce(op, gradients);
+  replica.all_reduce(op, gradients, {.where = where});
   do_apply(replica, list, learning_rate);
 }
 

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const SgdOptions& options)
-    : parameters_(std::move(parameters)), momentum_(options.momentum) {
+    : parameters_(detail::checked_parameters("Sgd", strategy, std::move(parameters))), momentum_(options.momentum) {
   if (!(momentum_ >= 0.0F && momentum_ < 1.0F)) {
     throw Error(Code::invalid_argument,
                 fmt::format("Sgd: momentum is {}; it must be at least 0 and below 1", momentum_));

@@ -4,6 +4,7 @@
 #include <lockstep/values/indexed_slices.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "core/visit_dtype.hpp"
 #include "core/with_extent.hpp"
 #include "device/host/host_elements.hpp"
@@ -54,8 +55,8 @@ void IndexedSlices::validate(const char* call) const {
   for (const std::int64_t index : here.elements<std::int64_t>()) {
     if (index < 0 || index >= rows) {
       detail::throw_error(Code::invalid_argument,
-                          "{}: index {} of the IndexedSlices is out of range for a tensor with {} rows", call, index,
-                          rows);
+                          "{}: index {} of the IndexedSlices is out of range for a tensor with {}", call, index,
+                          detail::counted(rows, "row"));
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <lockstep/values/per_replica.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 #include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/tree.hpp>
@@ -47,9 +48,8 @@ void throw_not_one_value(std::size_t count) {
 }
 
 void throw_other_count(const ValueName& name, int components, const LocalReplicas& replicas) {
-  throw_error(Code::invalid_argument,
-              "{} has {} components, but this rank has {} replicas; it must have one component per replica",
-              text_of(name), components, replicas.count);
+  throw_error(Code::invalid_argument, "{} has {}, but this rank has {}; it must have one component per replica",
+              text_of(name), counted(components, "component"), counted(replicas.count, "replica"));
 }
 
 void throw_other_first(const ValueName& name, int first, const LocalReplicas& replicas) {

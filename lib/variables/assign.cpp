@@ -41,12 +41,14 @@ void refuse_bool(const VariableState& state, const Use& use, std::string_view ca
 
 void refuse_add_to_total(const VariableState& state, const Use& use, std::string_view call) {
   state.refuse(
-      use, Error(Code::invalid_argument,
-                 fmt::format(
-                     "{} to variable \"{}\": outside of step functions its value is the SUM of all replicas' copies, "
-                     "so a value added to each copy would count once per replica. Write it in the step function, or "
-                     "assign the new sum",
-                     call, state.options.name)));
+      use,
+      Error(Code::invalid_argument,
+            fmt::format(
+                "{} to variable \"{}\" (also by update of a metric of this name): outside of step functions its value "
+                "is the SUM of all replicas' copies, so a value added to each copy would count once per replica. Make "
+                "this "
+                "call in the step function, or assign the new sum to the variable",
+                call, state.options.name)));
 }
 
 }  // namespace

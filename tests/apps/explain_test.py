@@ -141,6 +141,8 @@ def no_recorder():
 def a_directory_that_cannot_be_written_to():
     result = launcher.run(3, recorded, "forgets", env=variables("/proc/none"))
     expect_in(["cannot write the flight record /proc/none/lockstep-", "ranks disagree on operation #4"], result.stderr)
+    warning = 'LOCKSTEP_RECORDER: flight records cannot be written to the directory "/proc/none": No such file or directory'
+    expect(result.stderr.count(warning) == 1, "not one warning:\n" + result.stderr)
 
 
 def readme_shows_the_output():

@@ -43,7 +43,7 @@ def tells_the_others(fault, text, code, wrapper=HIDDEN, **variables):
             for seconds, error in errors:
                 expect_in(["unavailable: ", "rank 2 ", text], error)
                 expect(float(seconds) < 5, f"rank {rank} waited {seconds} s:\n{output}")
-            expect_in(["is lost since: "], errors[1][1])
+            expect_in(["no longer works, because of an earlier failure: "], errors[1][1])
 
     return case
 
@@ -88,7 +88,7 @@ def told(name, variables):
         ("a killed rank is told" + name, tells_the_others("kill", "has died of signal 9 (Killed)", 69, **variables)),
         ("a communicator that is destroyed is told" + name, tells_the_others("scope", LEFT, 0, wrapper=[], **variables)),
         ("a return from main is told" + name, tells_the_others("return", LEFT, 0, wrapper=[], **variables)),
-        ("an uncaught exception is told" + name, tells_the_others("throw", "aborted: out of apples", 1, **variables)),
+        ("an uncaught exception is told" + name, tells_the_others("throw", "failed: out of apples", 1, **variables)),
         ("an exception that main catches is told" + name, tells_the_others("throw-through", LEFT_BY_EXCEPTION, 1, **variables)),
         ("nothing is told at an orderly end" + name, leaves_in_order("none", **variables)),
         ("nothing is told if ranks end at different times" + name, leaves_in_order("late", **variables)),

@@ -224,7 +224,7 @@ void check_stopped_rank(const std::function<void()>& make, const std::function<C
     for (int attempt = 0; attempt < 6 && !made; ++attempt) {
       MPI_Barrier(MPI_COMM_WORLD);
       const std::string failure = error_of([&] { made = make_at_last(); });
-      if (failure.find(" is lost since: ") != std::string::npos) lost = 1;
+      if (failure.find(" no longer works, because of an earlier failure: ") != std::string::npos) lost = 1;
       int count = made ? 1 : 0;  // a rank may have to hear of the failure first; then all try again
       MPI_Allreduce(MPI_IN_PLACE, &count, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
       if (count < size()) made.reset();

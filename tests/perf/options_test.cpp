@@ -130,14 +130,14 @@ TEST(Options, of_files_and_variables_are_refused_alike) {
 TEST(Options, are_named_as_the_variable_or_the_file_that_set_them) {
   const Variable size("LOCKSTEP_PERF_MINBYTES", "12Q");
   const std::string text = refusal({});
-  EXPECT_TRUE(text.starts_with("variable LOCKSTEP_PERF_MINBYTES \"12Q\": give")) << text;
+  EXPECT_TRUE(text.starts_with("environment variable LOCKSTEP_PERF_MINBYTES \"12Q\": give")) << text;
   EXPECT_TRUE(refusal({"-b", "13Q"}).starts_with("-b/--minbytes \"13Q\"")) << "the command line hides the variable";
   unsetenv("LOCKSTEP_PERF_MINBYTES");
   const File config("iters = 0\n");
   const std::string of_file = "\"" + config.name() + "\": iters \"0\": give";
   EXPECT_TRUE(refusal({"--config", config.name()}).starts_with("--config " + of_file));
   const Variable name("LOCKSTEP_PERF_CONFIG", config.name().c_str());
-  EXPECT_TRUE(refusal({}).starts_with("variable LOCKSTEP_PERF_CONFIG " + of_file)) << refusal({});
+  EXPECT_TRUE(refusal({}).starts_with("environment variable LOCKSTEP_PERF_CONFIG " + of_file)) << refusal({});
 }
 
 TEST(Options, refuse_a_list_by_its_line) {

@@ -120,7 +120,8 @@ class LOCKSTEP_API Checkpoint {
   /// If a generator was created in a scope, a restore continues the stream of each replica. If there are more replicas
   /// than at the save, the streams of the additional replicas begin from the start.
   /// Throws Error(invalid_argument) for a name that is taken, empty, not UTF-8, or reserved ("__metadata__", and names
-  /// that end in ".replicas").
+  /// that end in ".replicas"), and for a variable of another strategy. Variables that were created outside of every
+  /// scope can always be tracked.
   template <class T>
   Checkpoint& track(const std::string& name, T&& object) {
     using Object = std::remove_cvref_t<T>;

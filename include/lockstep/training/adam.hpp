@@ -27,7 +27,8 @@ struct AdamOptions {
 class LOCKSTEP_API Adam final : public Optimizer {
  public:
   /// Creates the optimizer's state. Collective. `parameters` are variables of `strategy`.
-  /// Throws Error(invalid_argument) for a beta outside [0, 1) or an epsilon that is not positive.
+  /// Throws Error(invalid_argument) for a beta outside [0, 1), an epsilon that is not positive, and a parameter
+  /// that `strategy` did not create.
   Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const AdamOptions& options = {});
 
  private:

@@ -34,7 +34,8 @@ struct LambOptions {
 class LOCKSTEP_API Lamb final : public Optimizer {
  public:
   /// Creates the optimizer's state. Collective. `parameters` are variables of `strategy`.
-  /// Throws Error(invalid_argument) for a beta outside [0, 1), an epsilon that is not positive, or a negative decay.
+  /// Throws Error(invalid_argument) for a beta outside [0, 1), an epsilon that is not positive, a negative decay,
+  /// and a parameter that `strategy` did not create.
   Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const LambOptions& options = {});
 
  private:

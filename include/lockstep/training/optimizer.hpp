@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -57,10 +58,13 @@ class LOCKSTEP_API Optimizer {
   /// all replicas, which pass the same op and learning rate. Use sum if the loss is divided by the global batch size,
   /// and mean if the loss is divided by the replica's batch size. Throws like apply, before any communication, and like
   /// all_reduce. Does not allocate after the first steps.
+  /// `where`: the source line of the call, for error texts.
   void apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients, float learning_rate,
-                       ReduceOp op = ReduceOp::sum);
+                       ReduceOp op = ReduceOp::sum,
+                       const std::source_location& where = std::source_location::current());
   void apply_gradients(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate,
-                       ReduceOp op = ReduceOp::sum);
+                       ReduceOp op = ReduceOp::sum,
+                       const std::source_location& where = std::source_location::current());
 
   /// Handles of the optimizer's variables (not copies of them), in a fixed order, for checkpoints. Local.
   [[nodiscard]] std::vector<Variable> state() const { return do_state(); }

@@ -4,6 +4,7 @@
 #include "collectives/call/host_item.hpp"
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "collectives/call/places.hpp"
 #include "collectives/call/row_counts.hpp"
 #include "core/refusal.hpp"
@@ -143,8 +144,8 @@ class Checker {
         const std::int64_t count = sent[i * replicas + first_replica() + j];
         const std::int64_t expected = received[j * replicas + first_replica() + i];
         if (count == expected) continue;
-        refuse_item("by send_rows, replica {0} sends {1} rows to replica {2}, but receive_rows of replica {2} say {3}",
-                    first_replica() + i, count, first_replica() + j, expected);
+        refuse_item("by send_rows, replica {0} sends {1} to replica {2}, but receive_rows of replica {2} say {3}",
+                    first_replica() + i, counted(count, "row"), first_replica() + j, expected);
       }
     }
   }
@@ -153,7 +154,7 @@ class Checker {
   [[nodiscard]] std::int64_t part_count(const HostItem& result) const {
     const std::int64_t replicas = layout_.replicas();
     if (result.shape.rank() == 0 || result.shape[0] % replicas != 0) {
-      refuse_item("the input has shape {}; its first extent must be divisible by the {} replicas",
+      refuse_item("the input has shape {}; its first extent must be a multiple of the number of replicas, {}",
                   to_string(result.shape), replicas);
     }
     return result.count() / replicas;
@@ -167,24 +168,24 @@ class Checker {
     const std::size_t local = local_replicas();
     const auto owner = [this] { return words_.owner(item_); };
     if (kind_.inputs == Place::root) {
-      const std::size_t inputs = is_root() ? 1 : 0;
-      if (item.inputs.size() != inputs) {
-        refuse("{} has {} inputs; rank {} must pass {} (only root {} passes one)", owner(), item.inputs.size(), rank_,
-               inputs, call_.root);
+      if (item.inputs.size() != (is_root() ? 1 : 0)) {
+        refuse(
+            "{} has {} on rank {}, which is {}the root (root is {}); only the root passes an input, and it passes one",
+            owner(), counted(item.inputs.size(), "input"), rank_, is_root() ? "" : "not ", call_.root);
       }
     } else if (item.inputs.size() != local) {
-      refuse("{} has {} inputs, but rank {} has {} replicas; pass one for each", owner(), item.inputs.size(), rank_,
-             local);
+      refuse("{} has {}, but rank {} has {}; pass one input for each replica", owner(),
+             counted(item.inputs.size(), "input"), rank_, counted(local, "replica"));
     }
     if (kind_.pattern == Pattern::broadcast && !is_root() && item.outputs.empty())
       refuse("{} has no output on rank {}, which is not the root", owner(), rank_);
     if (kind_.has_own_outputs() && item.outputs.size() != local) {
-      refuse("{} has {} outputs, but rank {} has {} replicas; pass one for each", owner(), item.outputs.size(), rank_,
-             local);
+      refuse("{} has {}, but rank {} has {}; pass one output for each replica", owner(),
+             counted(item.outputs.size(), "output"), rank_, counted(local, "replica"));
     }
     if (kind_.outputs == Place::root && !is_root() && !item.outputs.empty()) {
-      refuse("{} has {} outputs on rank {}; only root {} gets the result", owner(), item.outputs.size(), rank_,
-             call_.root);
+      refuse("{} has {} on rank {}; only the root, rank {}, gets the result", owner(),
+             counted(item.outputs.size(), "output"), rank_, call_.root);
     }
   }
 
@@ -212,9 +213,9 @@ class Checker {
   void check_whole(const ConstTensorView& view, const HostItem& result) const {
     const std::int64_t count = result.input_parts[0].back() * result.row_elements;
     if (view.dtype == result.dtype && view.element_count() == count) return;
-    refuse_item("the input is {} {} on root {}, but the parts of the {} replicas are {} elements of {} in all",
-                to_string(view.dtype), to_string(view.shape), call_.root, layout_.replicas(), count,
-                to_string(result.dtype));
+    refuse_item("the input is {} {} on the root, rank {}; it must have {} of {}, the parts of all replicas ({})",
+                to_string(view.dtype), to_string(view.shape), call_.root, counted(count, "element"),
+                to_string(result.dtype), layout_.replicas());
   }
 
   /// Checks a view that must have `rows` rows.
@@ -225,9 +226,11 @@ class Checker {
     const std::string_view argument = !kind_.is_all_to_all() ? "rows"
                                       : name.role == "input" ? "send_rows"
                                                              : "receive_rows";
-    refuse_item("the {} is {} {} on replica {}, but must be {} {} according to {} and the first {}", name.role,
-                to_string(view.dtype), to_string(view.shape), first_replica() + name.index, to_string(result.dtype),
-                to_string(expected), argument, kind_.scatters() ? "output" : "input");
+    refuse_item(
+        "the {} is {} {} on replica {}, but must be {} {}: as many rows as {} gives, of the dtype and row shape of the "
+        "{} of replica {}",
+        name.role, to_string(view.dtype), to_string(view.shape), first_replica() + name.index, to_string(result.dtype),
+        to_string(expected), argument, kind_.scatters() ? "output" : "input", first_replica());
   }
 
   void check_output(const TensorView& view, std::size_t index, HostItem& result) {
@@ -260,19 +263,19 @@ class Checker {
              kind_.scatters() ? "the first one has" : "the inputs have", to_string(result.shape));
     }
     if (kind_.has_rows() && view.element_count() != count) {
-      refuse("{} has {} elements, but the inputs of the {} replicas have {} in all (shape {})", name(),
-             view.element_count(), replicas, count, to_string(result.shape));
+      refuse("{} has {}, but the inputs of all replicas ({}) have {} in total (shape {})", name(),
+             counted(view.element_count(), "element"), replicas, count, to_string(result.shape));
     }
     if (view.element_count() != count) {
-      refuse("{} has {} elements, but must have {} for inputs of shape {} from {} replicas", name(),
-             view.element_count(), count, to_string(result.shape), replicas);
+      refuse("{} has {}, but must have {} for inputs of shape {} from {}", name(),
+             counted(view.element_count(), "element"), count, to_string(result.shape), counted(replicas, "replica"));
     }
   }
 
   void add_extent(const ConstTensorView& view, const TensorName& name, bool is_output) {
     if (view.element_count() == 0) return;
     if (view.data == nullptr) {
-      refuse("{} has {} elements, but its address is null", words_.name(name), view.element_count());
+      refuse("{} has {}, but its address is null", words_.name(name), counted(view.element_count(), "element"));
     }
     const auto* const begin = static_cast<const std::byte*>(view.data);
     extents_.push_back({begin, begin + view.byte_count(), name, is_output});
@@ -306,8 +309,8 @@ class Checker {
         earlier->begin == later.begin && earlier->end == later.end && earlier->name.item == later.name.item;
     if (is_same_view && !(earlier->is_output && later.is_output && kind_.has_own_outputs())) return;
     if (is_own_part(*earlier, later, item)) return;
-    refuse("{} overlaps {} by {} bytes; {}", words_.name(later.name), words_.name(earlier->name),
-           std::min(earlier->end, later.end) - later.begin, overlap_rule());
+    refuse("{} overlaps {} by {}; {}", words_.name(later.name), words_.name(earlier->name),
+           counted(std::min(earlier->end, later.end) - later.begin, "byte"), overlap_rule());
   }
 
   /// Whether one of the two views is the part of its replica in the other one, in host memory. The output of a

@@ -4,6 +4,7 @@
 #include "collectives/call/row_counts.hpp"
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,8 +17,9 @@ RowCounts::RowCounts(std::string_view argument, std::string_view each, std::span
                      std::size_t parts, std::size_t items)
     : counts_(counts), parts_(parts) {
   if (counts.size() != parts && counts.size() != parts * items) {
-    throw_error(Code::invalid_argument, "{} has {} entries; pass {}, one for each {}{}", argument, counts.size(), parts,
-                each, items <= 1 ? "" : fmt::format(", or {}, if the {} items differ", parts * items, items));
+    throw_error(Code::invalid_argument, "{} has {}; pass {}, one for each {}{}", argument,
+                counted(counts.size(), "entry", "entries"), parts, each,
+                items <= 1 ? "" : fmt::format(", or {}, if the {} items differ", parts * items, items));
   }
   const auto negative = std::find_if(counts.begin(), counts.end(), [](std::int64_t count) { return count < 0; });
   if (negative != counts.end()) {

@@ -22,6 +22,11 @@
 namespace lockstep::detail {
 namespace {
 
+/// A rank that waits tells the ranks that wait for it in another operation about its own wait: first after
+/// `unanswered_time`, then once per `answer_interval`.
+constexpr std::chrono::milliseconds unanswered_time(200);
+constexpr std::chrono::milliseconds answer_interval(50);
+
 /// Returns a high number if this rank may use at least as many CPUs as there are replicas on the node, since each
 /// replica can then have a CPU of its own. If this rank is bound to fewer CPUs, it may share them with other ranks, so
 /// the number is low.
@@ -275,9 +280,22 @@ bool Engine::test(Operation& operation) {
   if (is_forked_copy()) require_caller(operation);
   const MutexLock lock(mutex_);
   if (!operation.is_done()) drive();
-  if (!operation.is_done()) return false;
+  if (!operation.is_done()) {
+    if (operation.descriptor().traits().pattern == Pattern::message) answer_in_message(operation);
+    return false;
+  }
   if (operation.error() != nullptr) throw_error_of(operation);
   return true;
+}
+
+void Engine::answer_in_message(const Operation& operation) {
+  const Clock::time_point now = Clock::now();
+  if (!queue_.is_empty() || now - family_answered_ <= answer_interval) return;
+  family_answered_ = now;
+  const auto wait = pairs_.wait_in(operation, now - unanswered_time);
+  if (!wait) return;
+  answer_locked(*wait);
+  options_.family->answer_for(*this, *wait);
 }
 
 bool Engine::await_end(Operation& operation) noexcept {
@@ -434,8 +452,9 @@ void Engine::drive_head() {
     return;
   }
   if (const auto& lost = epoch_.lost()) {
-    const Failure failure{Code::unavailable, fmt::format("{} is lost since: {}", options_.name, lost->text),
-                          lost->context};
+    const Failure failure{
+        Code::unavailable,
+        fmt::format("{} no longer works, because of an earlier failure: {}", options_.name, lost->text), lost->context};
     if (lost->is_loss()) {
       epoch_.end(failure);  // all ranks know of the loss
     } else {
@@ -446,7 +465,7 @@ void Engine::drive_head() {
   Operation& head = queue_.head();
   watchdog_.count_time();
   if (const auto now = watchdog_.last_driven();
-      now - family_answered_ > std::chrono::milliseconds(50) && watchdog_.has_waited(std::chrono::milliseconds(200))) {
+      now - family_answered_ > answer_interval && watchdog_.has_waited(unanswered_time)) {
     family_answered_ = now;
     options_.family->answer_for(*this, {queue_.text_of(head), watchdog_.has_waited_long()});
   }

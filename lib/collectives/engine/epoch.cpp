@@ -56,7 +56,7 @@ void Epoch::abort(const std::string& text, const std::source_location& where, Co
     unobserved_ = nullptr;
     return;
   }
-  const Failure failure{code, fmt::format("rank {} aborted{}: {}", transport_.rank(), describe(where), text),
+  const Failure failure{code, fmt::format("rank {} failed{}: {}", transport_.rank(), describe(where), text),
                         queue_.context_of(transport_.rank())};
   // if other ranks may have entered the head of the queue together with this rank, the head is still completed
   if (!queue_.is_empty() && head_may_be_shared()) {

@@ -46,7 +46,7 @@ void Leaving::send_leave() noexcept {
 void Leaving::end_for_ever(const std::string& text) noexcept {
   try {
     if (transport_.size() == 1 || epoch_.lost() || !can_send()) return;
-    epoch_.end_everywhere({Code::unavailable, fmt::format("rank {} aborted: {}", transport_.rank(), text),
+    epoch_.end_everywhere({Code::unavailable, fmt::format("rank {} failed: {}", transport_.rank(), text),
                            queue_.context_of(transport_.rank()), Ends::job});
   } catch (const std::exception& error) {
     log_warning("{}: the other ranks do not get the reason for the end of this rank: {}", queue_.name(), error.what());

@@ -337,15 +337,33 @@ void PairChannel::answer(int target, ControlKind kind, std::int64_t number, cons
   control_.send_to(target, message);
 }
 
+/// "recv #2 of world from rank 0 to rank 1".
+std::string PairChannel::text_of(const PairOperation& operation, std::int64_t number) const {
+  const bool is_send = operation.role() == PairOperation::Role::send;
+  return fmt::format("{} #{} of {} from rank {} to rank {}", is_send ? "send" : "recv", number, options_.name,
+                     is_send ? transport_.rank() : operation.peer(), is_send ? operation.peer() : transport_.rank());
+}
+
+std::optional<WaitElsewhere> PairChannel::wait_in(const Operation& operation, Clock::time_point limit) const {
+  for (const int rank : busy_) {
+    const Peer& peer = peers_.at(rank);
+    for (const PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
+      for (const auto& [number, one] : *pending) {
+        if (one.operation.get() != &operation || one.since >= limit) continue;
+        return WaitElsewhere{
+            fmt::format("{}, {}", text_of(*one.operation, number), describe(described(*one.operation))), one.warned};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 Failure PairChannel::failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
                                      const std::string& why) const {
-  const bool is_send = operation.role() == PairOperation::Role::send;
   // the text of a mismatch describes both calls
   const std::string call = code == Code::mismatch ? "" : ", " + describe(described(operation));
   return {code,
-          fmt::format("send #{} of {} from rank {} to rank {}{}: {}", number, options_.name,
-                      is_send ? transport_.rank() : operation.peer(), is_send ? operation.peer() : transport_.rank(),
-                      call, why),
+          fmt::format("{}{}: {}", text_of(operation, number), call, why),
           {operation.peer(), -1, operation_name(operation.descriptor()), number}};
 }
 

@@ -68,6 +68,7 @@ class PairOperation final : public Operation {
 /// Not thread-safe: called under the engine's lock.
 class PairChannel {
  public:
+  using Clock = DrivingClock::Clock;
   struct Options {
     std::chrono::milliseconds warn_after;
     std::chrono::milliseconds fail_after;
@@ -88,11 +89,12 @@ class PairChannel {
   void fail_gone(int rank, bool has_left, const std::string& text);
   /// Fails all pending sends and receives.
   void fail_all(const Failure& failure);
+  /// The wait in the pending send or receive `operation`, if it began before `limit`.
+  [[nodiscard]] std::optional<WaitElsewhere> wait_in(const Operation& operation, Clock::time_point limit) const;
   /// Whether no send or receive is pending.
   [[nodiscard]] bool is_empty() const noexcept { return under_way_ == 0 && voids_.empty(); }
 
  private:
-  using Clock = DrivingClock::Clock;
   struct Pending {
     std::shared_ptr<PairOperation> operation;
     Clock::time_point since;
@@ -122,6 +124,7 @@ class PairChannel {
   void time_out(int rank, std::int64_t number, const Pending& pending);
   void finish(PendingByNumber& pending, std::int64_t number, const Failure* failure);
   void answer(int target, ControlKind kind, std::int64_t number, const Failure* failure);
+  [[nodiscard]] std::string text_of(const PairOperation& operation, std::int64_t number) const;
   [[nodiscard]] Failure failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
                                         const std::string& why) const;
 

@@ -3,6 +3,7 @@
 
 #include "collectives/engine/row_agreement.hpp"
 
+#include "base/phrases.hpp"
 #include "schedule/dissemination.hpp"
 
 #include <fmt/format.h>
@@ -101,8 +102,8 @@ std::optional<Failure> RowAgreement::failure() const {
   const int source_rank = layout_.rank_of(lowest_.source);
   return Failure{
       Code::mismatch,
-      fmt::format("item {}: replica {} (rank {}) sends {} rows to replica {} (rank {}), whose receive_rows say {}",
-                  lowest_.item, lowest_.source, source_rank, lowest_.sent, lowest_.target,
+      fmt::format("item {}: replica {} (rank {}) sends {} to replica {} (rank {}), whose receive_rows say {}",
+                  lowest_.item, lowest_.source, source_rank, counted(lowest_.sent, "row"), lowest_.target,
                   layout_.rank_of(lowest_.target), lowest_.expected),
       {source_rank, lowest_.source, {}, -1}};
 }

@@ -214,7 +214,11 @@ std::vector<int> Watchdog::silent_ranks_behind(std::vector<int> ranks, std::uint
 std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64_t epoch) const {
   const Operation& head = queue_.head();
   std::string cause = missing.empty() ? " without progress" : " waiting for " + ranks_phrase(missing);
-  if (head.is_agreed()) cause += moved_text(head.progress(transport_));
+  if (head.is_agreed()) {
+    cause += moved_text(head.progress(transport_));
+  } else if (!missing.empty()) {
+    cause += ", which made this call too late or not at all";  // a rank that is late throws the same text
+  }
   if (!missing.empty()) return cause;
   if (const std::vector<int> awaited = awaited_ranks(); !awaited.empty()) {
     cause += fmt::format(": data of {} did not arrive, but {} responded", ranks_phrase(awaited), ranks_phrase(awaited));

@@ -4,6 +4,7 @@
 #include "collectives/gpu/topology.hpp"
 
 #include <fmt/ranges.h>
+#include "base/phrases.hpp"
 
 #include <algorithm>
 #include <map>
@@ -39,7 +40,7 @@ std::string sharing_text(const RanksByGpu& ranks_by_gpu) {
     text += fmt::format("{}ranks {} and {} share {}, led by rank {}", text.empty() ? "" : "; ",
                         fmt::join(ranks.begin(), ranks.end() - 1, ", "), ranks.back(), uuid_text(uuid), ranks.front());
   }
-  if (count > most) text += fmt::format("; {} more GPUs are shared", count - most);
+  if (count > most) text += fmt::format("; {} shared", counted(count - most, "more GPU is", "more GPUs are"));
   return text;
 }
 
@@ -83,7 +84,8 @@ GpuDecision decide_path(std::span<const DeviceDescriptor> descriptors, const Rep
   if (std::string why = why_no_nccl(leaders, descriptors, layout); !why.empty())
     return {GpuPath::host, std::move(why), {}};
   const int version = descriptors.front().nccl_version;
-  return {GpuPath::nccl, fmt::format("NCCL {} among {} GPUs{}", version_text(version), ranks_by_gpu.size(), addition),
+  return {GpuPath::nccl,
+          fmt::format("NCCL {} among {}{}", version_text(version), counted(ranks_by_gpu.size(), "GPU"), addition),
           sharing};
 }
 

@@ -303,6 +303,23 @@ TEST(Checkpoint, refuses_to_resume_from_a_folder_of_other_things) {
   });
 }
 
+TEST(Checkpoint, refuses_variables_of_another_strategy) {
+  MirroredStrategy strategy = mirrored(2);
+  MirroredStrategy other = mirrored(2);
+  const auto w = other.variable<float>(1.0F, {.name = "w"});
+  Checkpoint checkpoint(strategy);
+  expect_error(
+      Code::invalid_argument,
+      {"track: \"weights\" is variable \"w\", which MirroredStrategy", "this Checkpoint is of another strategy"},
+      [&] { checkpoint.track("weights", w); });
+  expect_error(Code::invalid_argument, {"track: \"model/w\" is variable \"w\""},
+               [&] { checkpoint.track("model", std::vector{w}); });
+  Checkpoint without;
+  expect_error(Code::invalid_argument, {"this Checkpoint has no strategy"}, [&] { without.track("weights", w); });
+  Checkpoint own(other);
+  EXPECT_NO_THROW(own.track("weights", w));
+}
+
 TEST(Checkpoint, saved_in_the_background_has_the_state_at_the_time_of_the_call) {
   for (const CheckpointOptions& options : {CheckpointOptions{}, sliced}) {
     const TemporaryDirectory directory;

@@ -100,7 +100,7 @@ TEST(Messages, that_do_not_fit_are_one_mismatch_on_both_ends) {
     }
   });
   EXPECT_EQ(errors[0], errors[1]);
-  expect_all(errors[0], {"mismatch: send #0 of communicator from rank 0 to rank 1: rank 0 calls send of f32 [3]",
+  expect_all(errors[0], {"mismatch: recv #0 of communicator from rank 0 to rank 1: rank 0 calls send of f32 [3]",
                          "but rank 1 calls recv of f32 [4]"});
 }
 
@@ -157,8 +157,26 @@ TEST(Messages, that_are_not_sent_time_out_on_both_ends) {
     }
   });
   EXPECT_EQ(errors[0], errors[1]);
-  expect_all(errors[0],
-             {"deadline_exceeded:", "recv of f32 [3]", "timed out after 1 s waiting for rank 0 to call send"});
+  expect_all(errors[0], {"deadline_exceeded: recv #0 of communicator from rank 0 to rank 1, recv of f32 [3]",
+                         "timed out after 1 s waiting for rank 0 to call send"});
+}
+
+TEST(Messages, that_a_rank_waits_for_are_named_to_ranks_that_wait_for_it_in_a_collective) {
+  on_ranks(
+      {1, 1},
+      [](Communicator& comm) {
+        if (comm.rank() == 0) {
+          expect_all(
+              error_of([&] { comm.barrier({.fail_after = std::chrono::milliseconds(1500)}); }),
+              {"deadline_exceeded:", "waiting for rank 1",
+               "rank 1 waits in recv #0 of communicator from rank 0 to rank 1, recv of f32 [3] at collectives/"});
+          send(comm, 1, {1, 2, 3});
+        } else {
+          EXPECT_EQ(recv(comm, 0, 3), (std::vector<float>{1, 2, 3}));
+          EXPECT_NE(error_of([&] { comm.barrier(); }), "none");
+        }
+      },
+      short_deadline(60'000));
 }
 
 TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {

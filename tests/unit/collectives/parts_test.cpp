@@ -65,19 +65,19 @@ TEST_F(Parts, of_a_gather_are_accepted_when_they_fit) {
 }
 
 TEST_F(Parts, of_a_gather_must_have_the_rows_that_are_named) {
-  expect_all(
-      gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {2, 3})}, {}),
-      {"invalid_argument: all_gather_v: the input is f32 [2, 3] on replica 1", "must be f32 [1, 3] according to rows"});
+  expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {2, 3})}, {}),
+             {"invalid_argument: all_gather_v: the input is f32 [2, 3] on replica 1",
+              "must be f32 [1, 3]: as many rows as rows gives, of the dtype and row shape of the input of replica 0"});
   expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {1, 4})}, {}), {"[1, 4] on replica 1", "f32 [1, 3]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1}, DType::i32)}, {}), {"i32 [1] on replica 1", "f32 [1]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1})}, {out(16, {4})}),
-             {"output 0 has 4 elements", "the 2 replicas have 3 in all (shape [3])"});
+             {"output 0 has 4 elements", "the inputs of all replicas (2) have 3 in total (shape [3])"});
   expect_all(gather_refusal({2, 1}, {in(0, {}), in(8, {})}, {}), {"the tensor is a scalar", "rank 1 or more"});
 }
 
 TEST_F(Parts, need_sensible_numbers_of_rows) {
   const Inputs inputs{in(0, {1}), in(8, {1})};
-  expect_all(gather_refusal({1}, inputs, {}), {"all_gather_v: rows has 1 entries", "pass 2, one for each replica"});
+  expect_all(gather_refusal({1}, inputs, {}), {"all_gather_v: rows has 1 entry;", "pass 2, one for each replica"});
   expect_all(gather_refusal({1, 1, 1}, inputs, {}), {"rows has 3 entries"});
   expect_all(gather_refusal({1, -4}, inputs, {}), {"rows[1] is -4", "at least 0"});
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
@@ -104,13 +104,18 @@ TEST_F(Parts, may_be_numbered_for_each_item) {
 
 TEST_F(Parts, of_a_scatter_must_make_the_whole) {
   EXPECT_EQ(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {2})}), "none");
-  expect_all(scatter_refusal({in(0, {5})}, {out(8, {2}), out(16, {2})}),
-             {"the input is f32 [5] on root 0", "4 elements"});
-  expect_all(scatter_refusal({in(0, {4}, DType::i32)}, {out(8, {2}), out(16, {2})}), {"i32 [4] on root 0", "of f32"});
+  expect_all(
+      scatter_refusal({in(0, {5})}, {out(8, {2}), out(16, {2})}),
+      {"the input is f32 [5] on the root, rank 0; it must have 4 elements of f32, the parts of all replicas (2)"});
+  expect_all(scatter_refusal({in(0, {4}, DType::i32)}, {out(8, {2}), out(16, {2})}),
+             {"i32 [4] on the root, rank 0", "of f32"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {1})}),
              {"output 1 has shape [1]", "the first one has [2]"});
-  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2})}), {"1 outputs", "2 replicas"});
-  expect_all(scatter_refusal({}, {out(8, {2}), out(16, {2})}), {"0 inputs; rank 0 must pass 1"});
+  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2})}),
+             {"has 1 output, but rank 0 has 2 replicas; pass one output for each replica"});
+  expect_all(
+      scatter_refusal({}, {out(8, {2}), out(16, {2})}),
+      {"has 0 inputs on rank 0, which is the root (root is 0); only the root passes an input, and it passes one"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {2})}, 3), {"root is 3", "0 to 0"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(8, {2})}), {"overlaps"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(1, {2})}), {"output 1 overlaps input 0 by 8 bytes"});
@@ -120,7 +125,8 @@ TEST_F(Parts, of_an_exchange_must_fit_each_other) {
   const Outputs outputs{out(16, {4}), out(32, {4})};
   EXPECT_EQ(exchange_refusal({in(0, {4}), in(8, {4})}, outputs), "none");
   EXPECT_EQ(exchange_refusal({in(0, {4}), in(8, {4})}, {out(8, {4}), out(0, {4})}), "none");  // in place
-  expect_all(exchange_refusal({in(0, {3}), in(8, {3})}, outputs), {"first extent must be divisible by the 2 replicas"});
+  expect_all(exchange_refusal({in(0, {3}), in(8, {3})}, outputs),
+             {"its first extent must be a multiple of the number of replicas, 2"});
   expect_all(exchange_refusal({in(0, {4}), in(8, {2})}, outputs), {"[2] on replica 1", "one dtype and shape"});
   expect_all(exchange_refusal({in(0, {4}), in(8, {4})}, {out(16, {4}), out(32, {2})}), {"output 1", "2 elements"});
   expect_all(exchange_refusal({in(0, {4}), in(8, {4})}, {out(16, {4}), out(18, {4})}), {"overlaps"});
@@ -133,9 +139,9 @@ TEST_F(Parts, of_an_uneven_exchange_must_fit_each_other) {
   expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
              {"by send_rows, replica 0 sends 2 rows to replica 1", "receive_rows of replica 1 say 3"});
   expect_all(exchange_refusal({1, 3, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"the input is f32 [3] on replica 0", "f32 [4] according to send_rows"});
+             {"the input is f32 [3] on replica 0", "must be f32 [4]: as many rows as send_rows gives"});
   expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 2, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"the output is f32 [4] on replica 1", "f32 [3] according to receive_rows"});
+             {"the output is f32 [4] on replica 1", "must be f32 [3]: as many rows as receive_rows gives"});
 }
 
 /// all_gather_v of rows without elements, of which there may be many.

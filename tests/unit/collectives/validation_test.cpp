@@ -70,7 +70,8 @@ TEST_F(Validation, refuses_an_input_that_is_the_output_of_another_item) {
 }
 
 TEST_F(Validation, refuses_a_wrong_number_of_inputs) {
-  expect_all(refusal(std::array{in(0, 8)}, {}), {"all_reduce: the call has 1 inputs", "2 replicas"});
+  expect_all(refusal(std::array{in(0, 8)}, {}),
+             {"all_reduce: the call has 1 input, but rank 0 has 2 replicas; pass one input for each replica"});
 }
 
 TEST_F(Validation, refuses_replicas_that_differ) {

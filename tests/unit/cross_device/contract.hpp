@@ -195,7 +195,7 @@ TEST_P(CrossDeviceContract, refuses_invalid_items_before_data_moves) {
     const std::vector<ConstTensorView> inputs{values[0].view(), values[1].view()};
     expect_error(Code::invalid_argument, {"batch_reduce", "[3] on replica 1", "[2] on replica 0"},
                  [&] { ops.reduce(communicator, {inputs, {}}, ReduceOp::sum); });
-    expect_error(Code::invalid_argument, {"batch_reduce", "1 components", "2 replicas"},
+    expect_error(Code::invalid_argument, {"batch_reduce", "1 component,", "2 replicas"},
                  [&] { ops.reduce(communicator, {std::span(inputs).first(1), {}}, ReduceOp::sum); });
     if (gpus > 0) return;
     expect_error(Code::unavailable, {"NCCL", "AUTO or RING"}, [&] {

@@ -62,7 +62,7 @@ TEST(FileSharding, requires_a_file_for_each_rank_with_an_error_on_all) {
   const NumberFiles files({{0, 1, 2, 3}});
   test::on_ranks({1, 1}, [&](Communicator& communicator) {
     expect_error(Code::invalid_argument,
-                 {"FILE requires at least one file for each of 2 ranks",
+                 {"FILE requires at least one file for each rank (2 ranks)",
                   "the dataset reads 1 (the first is " + files.text().front()},
                  [&] {
                    static_cast<void>(input::distribute(

@@ -186,7 +186,7 @@ TEST_F(Npz, without_the_requested_arrays_is_an_error) {
   const auto path = write("arrays.npz", zip(arrays_));
   expect_error(Code::invalid_argument, {path.string(), "\"z\"", "x, y, scale"},
                [&] { static_cast<void>(npz_dataset<Tensor>({path}, {"z"})); });
-  expect_error(Code::invalid_argument, {"1 names", "2 tensors"},
+  expect_error(Code::invalid_argument, {"names has 1 array", "2 tensors"},
                [&] { static_cast<void>(npz_dataset<std::pair<Tensor, Tensor>>({path}, {"x"})); });
   expect_error(Code::invalid_argument, {"scale", "scalar"},
                [&] { static_cast<void>(npz_dataset<Tensor>({path}, {"scale"})); });

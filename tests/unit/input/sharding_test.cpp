@@ -273,7 +273,7 @@ TEST(Describe, lists_the_data_of_each_rank_without_reading_any) {
             "  replica r gets chunk r of each batch, on any layout of 4 replicas\n");
   EXPECT_EQ(
       text(watched(stream(15)).batch(1).repeat(), ReplicaLayout({1, 1}), with(AutoShardPolicy::automatic, ceil_slices)),
-      "dataset: an unknown number of global batches of 1 rows; auto_shard_policy AUTO, split CEIL_SLICES\n"
+      "dataset: an unknown number of global batches of 1 row; auto_shard_policy AUTO, split CEIL_SLICES\n"
       "  rank 0, replica 0: reads everything and keeps row 0 of each full batch\n"
       "  rank 1, replica 1: reads everything and keeps no rows of each full batch\n"
       "  replica r gets chunk r of each batch, on any layout of 2 replicas\n");
@@ -292,7 +292,7 @@ TEST(Describe, lists_the_data_of_each_rank_without_reading_any) {
   EXPECT_EQ(text(watched(range(15)), ReplicaLayout({1}), {}),
             "dataset: 15 elements; auto_shard_policy AUTO, split FIXED_CHUNKS\n"
             "  rank 0, replica 0: reads every element\n"
-            "  replica r gets chunk r of each batch, on any layout of 1 replicas\n");
+            "  replica r gets chunk r of each batch, on any layout of 1 replica\n");
   EXPECT_EQ(read, 0);
   test::on_ranks({2, 1}, [&](Communicator& communicator) {
     EXPECT_EQ(

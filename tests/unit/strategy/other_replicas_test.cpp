@@ -119,7 +119,7 @@ TEST(ValueOfOtherReplicas, of_another_rank_is_refused_by_every_rank_that_gets_it
     expect_error(Code::invalid_argument, parts, [&] { strategy.run([](float) {}, numbers(1, other)); });
     expect_error(Code::invalid_argument, parts, [&] { (void)strategy.reduce("SUM", numbers(1, other)); });
     expect_error(Code::invalid_argument, parts, [&] { (void)strategy.gather(lists(1, other), 0); });
-    expect_error(Code::invalid_argument, {"has 2 components", "1 replicas"},
+    expect_error(Code::invalid_argument, {"has 2 components", "1 replica;"},
                  [&] { strategy.run([](float) {}, numbers(2)); });
     EXPECT_EQ(strategy.reduce("SUM", numbers(1, rank)), 0.0F);
   });

@@ -77,7 +77,7 @@ TEST(V1, input_fn_iterators_end_at_the_first_step_that_cannot_feed_all) {
   iterator.initialize();
   EXPECT_EQ(rows(iterator.get_next()), (Rows{{0, 1}, {2, 3}}));
   for (int i = 0; i < 2; ++i) {
-    expect_error(Code::out_of_range, {"all 2 replicas"}, [&] { (void)iterator.get_next(); });
+    expect_error(Code::out_of_range, {"no further input for 2 replicas"}, [&] { (void)iterator.get_next(); });
   }
 }
 

@@ -150,7 +150,7 @@ TEST(Metrics, refuse_updates_outside_of_steps_and_invalid_counts) {
   const Scope scope = strategy.scope();
   expect_error(Code::invalid_argument, {"\"total\"", "in the step function"}, [&] { sum.update(1.0); });
   expect_error(Code::invalid_argument, {"\"hits\"", "in the step function"}, [&] { accuracy.update(1, 2); });
-  expect_error(Code::invalid_argument, {"\"hits\"", "2 labels for 1 predictions"},
+  expect_error(Code::invalid_argument, {"\"hits\"", "2 labels for 1 prediction;"},
                [&] { strategy.run([&] { accuracy.update(Labels{1, 2}, Labels{1}); }); });
   expect_error(Code::invalid_argument, {"correct is 3, count 2"},
                [&] { strategy.run([&] { accuracy.update(3, 2); }); });

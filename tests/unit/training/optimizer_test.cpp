@@ -190,6 +190,19 @@ TEST(Optimizer, refuses_gradients_before_they_are_reduced) {
   EXPECT_EQ(gradient, std::vector<float>(4, 1.0F));
 }
 
+TEST(Optimizer, names_the_line_of_the_call_if_ranks_differ) {
+  on_workers({1, 1}, [](Strategy& strategy) {
+    const auto w = strategy.variable<float>(std::vector<float>(3), {.name = "w"});
+    Sgd sgd(strategy, {w});
+    std::vector<float> gradient(3, 1.0F);
+    const ReduceOp op = strategy.is_chief() ? ReduceOp::sum : ReduceOp::mean;
+    constexpr int line = __LINE__;
+    expect_error(Code::mismatch, {"training/optimizer_test.cpp:" + std::to_string(line + 2)}, [&] {
+      strategy.run([&](ReplicaContext& replica) { sgd.apply_gradients(replica, {gradient}, 0.1F, op); });
+    });
+  });
+}
+
 TEST(Optimizer, refuses_options_and_gradients_that_do_not_fit) {
   MirroredStrategy strategy = mirrored(2);
   const auto w = strategy.variable<float>(std::vector<float>(3), {.name = "w"});
@@ -198,6 +211,10 @@ TEST(Optimizer, refuses_options_and_gradients_that_do_not_fit) {
   expect_error(Code::invalid_argument, {"epsilon"}, [&] { Adam adam(strategy, {w}, {.epsilon = 0.0F}); });
   expect_error(Code::invalid_argument, {"Lamb", "beta_2 1"}, [&] { Lamb lamb(strategy, {w}, {.beta_2 = 1.0F}); });
   expect_error(Code::invalid_argument, {"Lamb", "epsilon is 0"}, [&] { Lamb lamb(strategy, {w}, {.epsilon = 0.0F}); });
+  MirroredStrategy other = mirrored(2);
+  for (const auto& make : std::vector<std::function<void()>>{
+           [&] { Sgd sgd(other, {w}); }, [&] { Adam adam(other, {w}); }, [&] { Lamb lamb(other, {w}); }})
+    expect_error(Code::invalid_argument, {": variable \"w\" of parameters was not created by strategy"}, make);
   expect_error(Code::invalid_argument, {"weight_decay is -1"},
                [&] { Lamb lamb(strategy, {w}, {.weight_decay = -1.0F}); });
   Sgd sgd(strategy, {w});

@@ -47,7 +47,8 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
     detail::Transport& transport = engine->transport();
     const bool are_consecutive = carry_steps != nullptr && carry_steps->are_possible();  // the ranks of each node
     detail::NodeGroup* const group = are_consecutive ? transport.local_group() : transport.node_group();
-    return detail::make_part_exchange(descriptor, layout, rank, std::move(checked), group);
+    const bool is_even = schedules != nullptr && schedules->is_even() && (are_consecutive || group == nullptr);
+    return detail::make_part_exchange(descriptor, layout, rank, std::move(checked), group, is_even);
   }
   return detail::make_exchange(descriptor, layout, rank, std::move(checked));
 }

@@ -79,7 +79,8 @@ SimulatedRank::Selected SimulatedRank::select(ScaledCall& scaled, Carried carrie
     return {make_mixed_radix_exchange(descriptor, schedule, rank(), {item}, group),
             {to_string(schedule->radices()), schedule->segments(), 0, 0}};
   }
-  auto operation = call.traits().has_parts() ? make_part_exchange(descriptor, layout_, rank(), {item})
+  auto operation = call.traits().has_parts() ? make_part_exchange(descriptor, layout_, rank(), {item},
+                                                                  transport_->local_group(), schedules_.is_even())
                                              : make_exchange(descriptor, layout_, rank(), {item});
   return {std::move(operation), {"direct", 1, 0, 0}};
 }

@@ -47,10 +47,11 @@ struct NodeTuning {
                                                        int rank, std::vector<HostItem> items);
 
 /// A scatter or all_to_all by messages, and through shared memory between the ranks of `group`. `group` is the group of
-/// this node's ranks, which must be consecutive; null if ranks share no memory.
+/// this node's ranks, which must be consecutive; null if ranks share no memory. `is_even`: all nodes have the same
+/// numbers of ranks and replicas; a rank without `group` counts as a node.
 [[nodiscard]] std::shared_ptr<Operation> make_part_exchange(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                             int rank, std::vector<HostItem> items,
-                                                            NodeGroup* group = nullptr);
+                                                            NodeGroup* group = nullptr, bool is_even = false);
 
 /// Whether a replica's input or output is its part of a larger tensor of the same item, in host memory.
 [[nodiscard]] bool is_in_place(const Call& call, const ReplicaLayout& layout, int rank,

@@ -127,6 +127,8 @@ class ScheduleCache {
   /// The schedule for a broadcast of `bytes` bytes. Null if all ranks are on one node, or if ranks of a node do not
   /// share memory.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_broadcast(std::int64_t bytes);
+  /// Whether all nodes have the same number of ranks, and all ranks have the same number of replicas.
+  [[nodiscard]] bool is_even() const noexcept { return is_even_; }
   [[nodiscard]] const std::string& forced_radices() const noexcept { return options_.radices; }
 
  private:

@@ -91,10 +91,10 @@ class EveryKind {
     }
   }
 
-  static constexpr unsigned kinds_in_place = 5;
+  static constexpr unsigned kinds_in_place = 6;
 
   /// As `call`, but the input or output of this rank is its part of the larger tensor. `kind` 0 has the output of a
-  /// reduce_scatter where MPI_IN_PLACE has it.
+  /// reduce_scatter where MPI_IN_PLACE has it; 5 is an all_to_all whose output is its input.
   void call_in_place(unsigned kind, int root, std::size_t part, int number) {
     number_ = number;
     const bool is_root = comm_.rank() == root;
@@ -113,6 +113,11 @@ class EveryKind {
       comm_.reduce_scatter(std::span(std::as_const(in_)), std::span(in_).subspan(begin, part), ReduceOp::sum);
       return check(in_, whole,
                    [&](std::size_t i) { return is_in(i, begin) ? sum(own + i - begin) : value(comm_.rank(), i); });
+    }
+    if (kind == 5) {
+      in_ = values_of(comm_.rank(), whole);
+      comm_.all_to_all(std::span(std::as_const(in_)), std::span(in_));
+      return check(in_, whole, [&](std::size_t i) { return value(static_cast<int>(i / part), own + i % part); });
     }
     const std::vector<std::int64_t> mine = values_of(comm_.rank(), part);
     if (kind == 4) {
@@ -192,6 +197,27 @@ TEST(SeveralNodes, gives_the_values_of_every_collective_at_random_sizes_roots_an
           const auto kind = static_cast<unsigned>(number) % EveryKind::kinds;
           const int root = static_cast<int>(random() % static_cast<unsigned>(comm.size()));
           every.call(kind, root, std::size_t{1} << random() % 15, number);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      });
+    }
+  }
+}
+
+/// So many that small parts travel in several rounds, and large ones in one.
+TEST(SeveralNodes, exchange_parts_of_every_size) {
+  const auto nodes_of = [](int nodes, int ranks) {
+    std::vector<int> leaders;
+    for (int rank = 0; rank < nodes * ranks; ++rank) leaders.push_back(rank / ranks * ranks);
+    return leaders;
+  };
+  for (const auto& leaders : {nodes_of(13, 1), nodes_of(24, 1), nodes_of(9, 2), nodes_of(12, 3)}) {
+    for (const bool carries : {true, false}) {
+      on_nodes(one_replica_each(leaders), {.carries = carries}, [](Communicator& comm) {
+        CommunicatorAccess::set_test_hooks(comm, &delays_and_hidden_memory);
+        EveryKind every(comm);
+        for (int number = 0; number < 10; ++number) {
+          every.call(6, 0, std::size_t{3} << number, number);
           if (testing::Test::HasFatalFailure()) return;
         }
       });

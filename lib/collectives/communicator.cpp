@@ -207,6 +207,12 @@ void detail::require_equal_timeouts(std::string_view call, const RankTimeout& a,
               {b.rank, -1, std::string(call), -1});
 }
 
+void detail::require_replicas(std::string_view call, int rank, int local_replicas) {
+  if (local_replicas >= 1) return;
+  throw_error(Code::invalid_argument, "{}: local_replicas is {} on rank {}; it must be at least 1", call,
+              local_replicas, rank);
+}
+
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
                                       std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules,
                                       std::shared_ptr<detail::Family> family) {
@@ -244,6 +250,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
     std::vector<int> counts;
     for (int rank = 0; rank < communicator.size(); ++rank) {
       const std::size_t at = 2 * static_cast<std::size_t>(rank);
+      detail::require_replicas("communicator_from", rank, all[at]);
       counts.push_back(all[at]);
       detail::require_equal_timeouts("communicator_from", {0, all[1]}, {rank, all[at + 1]});
     }

@@ -120,10 +120,10 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
     // the other rank is told of errors in this rank's arguments and of errors of this rank's GPU
     const bool is_told = error.code() == Code::invalid_argument || error.code() == Code::unavailable ||
                          error.code() == Code::deadline_exceeded;
-    if (has_peer && is_told) engine->refuse_pair(role, call.root, error.text());
+    if (has_peer && is_told) engine->refuse_pair(role, call.root, error.what(), how.where);
     throw Error(error.code(), error.text(), {rank, -1, std::string(call.name()), -1});
   } catch (const std::exception& error) {
-    if (has_peer) engine->refuse_pair(role, call.root, error.what());
+    if (has_peer) engine->refuse_pair(role, call.root, error.what(), how.where);
     throw;
   }
 }
@@ -175,8 +175,8 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
     static_cast<void>(made->try_acquire());  // succeeds: the operation is new
     return made;
   }
-  const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
-                            how.name,  items};
+  const detail::CallKey key{call.kind, call.op,       call.root, how.order ? static_cast<int>(*how.order) : -1,
+                            how.name,  how.only_name, items};
   const bool has_key = !call.traits().has_rows();
   if (has_key) {
     const detail::MutexLock lock(mutex);

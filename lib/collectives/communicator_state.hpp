@@ -44,6 +44,8 @@ struct RankTimeout {
 [[nodiscard]] std::int32_t timeout_ms(const CommunicatorOptions& options);
 /// Throws Error(mismatch) if `a` and `b` have different times. The text begins with `call`.
 void require_equal_timeouts(std::string_view call, const RankTimeout& a, const RankTimeout& b);
+/// Throws Error(invalid_argument) if `local_replicas` of `rank` is less than 1. The text begins with `call`.
+void require_replicas(std::string_view call, int rank, int local_replicas);
 
 }  // namespace detail
 

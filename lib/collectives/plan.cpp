@@ -83,6 +83,13 @@ std::shared_ptr<detail::Operation> Plan::State::next() {
   return operation;
 }
 
+void Plan::State::require(const State* state) {
+  if (state == nullptr) {
+    detail::throw_error(Code::failed_precondition,
+                        "run of a plan: the plan has been moved from; run the plan that it was moved to");
+  }
+}
+
 void Plan::State::require_buffers() {
   const detail::Arena& arena = detail::Arena::of_this_process();
   const std::uint64_t now = arena.frees();
@@ -104,11 +111,13 @@ Plan& Plan::operator=(Plan&&) noexcept = default;
 Plan::~Plan() = default;
 
 void Plan::run() {
+  State::require(state_.get());
   const detail::OperationUse use(detail::propagate(*state_->engine, [this] { return state_->next(); }));
   state_->engine->run(use.operation());
 }
 
 Request Plan::run_async() {
+  State::require(state_.get());
   return detail::propagate(*state_->engine, [this] {
     auto state = std::make_unique<Request::State>(state_->engine, state_->next(), state_->buffers);
     state->engine->post_async(state->use.operation());

@@ -53,7 +53,7 @@ std::uint64_t hash_of(const CallKey& key) {
 
 bool PlanCache::matches(const Entry& entry, const CallKey& key) {
   if (entry.kind != key.kind || entry.op != key.op || entry.root != key.root || entry.order != key.order ||
-      entry.name != key.name) {
+      entry.name != key.name || entry.only_name != key.only_name) {
     return false;
   }
   std::size_t next = 0;
@@ -85,7 +85,8 @@ void PlanCache::add(const CallKey& key, std::shared_ptr<Operation> operation) {
     entries_.erase(same_hash->second);
     by_hash_.erase(same_hash);
   }
-  Entry entry{hash, key.kind, key.op, key.root, key.order, std::string(key.name), {}, std::move(operation)};
+  Entry entry{
+      hash, key.kind, key.op, key.root, key.order, std::string(key.name), key.only_name, {}, std::move(operation)};
   for_each_word(key.items, [&](std::uint64_t word) {
     entry.words.push_back(word);
     return true;

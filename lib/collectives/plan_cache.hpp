@@ -29,6 +29,7 @@ struct CallKey {
   int root;
   int order;  ///< order of the call; -1: the communicator's default
   std::string_view name;
+  bool only_name;  ///< see ReduceOptions
   std::span<const Item> items;
 };
 
@@ -50,6 +51,7 @@ class PlanCache {
     int root;
     int order;
     std::string name;
+    bool only_name;
     std::vector<std::uint64_t> words;  // encoding of the items
     std::shared_ptr<Operation> operation;
   };

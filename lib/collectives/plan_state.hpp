@@ -29,6 +29,8 @@ struct Plan::State {
   std::vector<ArenaBuffer> arena_buffers;
   std::uint64_t frees = 0;  // value of Arena::frees when all buffers were known to be allocated
 
+  /// Throws Error(failed_precondition) if `state` is null: the plan has been moved from.
+  static void require(const State* state);
   /// The operation of the next run.
   [[nodiscard]] std::shared_ptr<detail::Operation> next();
 

@@ -47,12 +47,13 @@ std::vector<int> members_of_group(std::span<const CreationRecord> by_rank, int r
   return members;
 }
 
-/// Throws Error(mismatch) if ranks of one color have different timeouts. All ranks throw, so that none waits for
-/// others.
-void check_timeouts(std::string_view call, std::span<const CreationRecord> by_rank) {
+/// Throws Error(mismatch) if ranks of one color have different timeouts, and Error(invalid_argument) if a rank has no
+/// replicas. All ranks throw, so that none waits for others.
+void check_records(std::string_view call, std::span<const CreationRecord> by_rank) {
   std::map<std::int32_t, detail::RankTimeout> first_of_color;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (by_rank[rank].color < 0) continue;
+    detail::require_replicas(call, static_cast<int>(rank), by_rank[rank].local_replicas);
     const detail::RankTimeout own{static_cast<int>(rank), by_rank[rank].timeout_ms};
     detail::require_equal_timeouts(call, first_of_color.try_emplace(by_rank[rank].color, own).first->second, own);
   }
@@ -95,7 +96,7 @@ class Communicator::State::Creator {
     const std::shared_ptr<detail::NewGroup> group = propagate([&] { return parent_.engine->begin_group(); });
     const auto records =
         gather(CreationRecord{color, key, chosen.local_replicas, timeout_ms, group->introduction()}, "");
-    check_timeouts(creation_.name, records);
+    check_records(creation_.name, records);
     const std::vector<int> members = members_of_group(records, parent_.rank);
     std::vector<detail::Introduction> introductions;
     for (const CreationRecord& record : records) introductions.push_back(record.introduction);

@@ -68,7 +68,7 @@ std::vector<ConstTensorView> of_first_replica(const ConstTensorView& rows, const
 
 std::vector<VisibleGpus> exchange(Communicator& communicator, const VisibleGpus& mine) {
   const ReplicaLayout& layout = communicator.layout();
-  const ReduceOptions how = detail::internal_call("the exchange of the GPUs of each rank");
+  const ReduceOptions how = detail::internal_call("the choice of GPUs");
   const std::int64_t count = mine.takes_share ? static_cast<std::int64_t>(mine.ids.size()) : takes_none;
   const std::vector<ConstTensorView> counted(static_cast<std::size_t>(communicator.local_replicas()),
                                              view_of(std::span(&count, 1)));

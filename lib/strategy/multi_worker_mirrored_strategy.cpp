@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -77,6 +78,47 @@ void check_options(const Communicator& communicator, const MultiWorkerOptions& o
   });
 }
 
+/// The options that must be equal on all ranks, as numbers.
+using SharedOptions = std::array<std::int64_t, 4>;
+constexpr std::array<std::string_view, 4> shared_option_names{"default_devices", "communication_options.implementation",
+                                                              "communication_options.bytes_per_pack",
+                                                              "communication_options.timeout_seconds"};
+
+std::string text_of_option(std::size_t option, std::int64_t value) {
+  switch (option) {
+    case 0: return value == static_cast<std::int64_t>(DefaultDevices::cpus) ? "cpus" : "gpus";
+    case 1: return std::string(to_string(static_cast<CommunicationImplementation>(value)));
+    case 3: return value < 0 ? "not set" : fmt::format("{} s", static_cast<double>(value) / 1000);
+    default: return fmt::format("{}", value);
+  }
+}
+
+/// Throws Error(mismatch) on all ranks if an option that must be equal is not. Collective: one all_gather.
+void require_equal_options(Communicator& communicator, const MultiWorkerOptions& options) {
+  const CommunicationOptions& calls = options.communication_options;
+  const auto deadline = calls.deadline();
+  const SharedOptions mine{static_cast<std::int64_t>(options.default_devices),
+                           static_cast<std::int64_t>(CommunicationImplementation(calls.implementation)),
+                           static_cast<std::int64_t>(calls.bytes_per_pack), deadline ? deadline->count() : -1};
+  const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(communicator.local_replicas()),
+                                            view_of(std::span<const std::int64_t>(mine)));
+  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(communicator.layout().replicas()));
+  const TensorView output = view_of(std::span(all));
+  const Item item{inputs, std::span(&output, 1)};
+  communicator.all_gather(std::span(&item, 1), detail::internal_call(strategy_name));
+  for (int rank = 1; rank < communicator.size(); ++rank) {
+    const std::size_t begin = mine.size() * static_cast<std::size_t>(communicator.layout().first(rank));
+    for (std::size_t option = 0; option < mine.size(); ++option) {
+      if (all[begin + option] == all[option]) continue;
+      throw Error(Code::mismatch,
+                  fmt::format("{}: {} is {} on rank 0 but {} on rank {}; it must be equal on all ranks", strategy_name,
+                              shared_option_names[option], text_of_option(option, all[option]),
+                              text_of_option(option, all[begin + option]), rank),
+                  {rank, -1, std::string(strategy_name), -1});
+    }
+  }
+}
+
 /// The devices of this rank, and a remark about their choice.
 struct ChosenDevices {
   std::vector<Device> devices;
@@ -118,8 +160,7 @@ std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>&
   std::uint8_t all = 0;
   const TensorView output = view_of(std::span(&all, 1));
   const Item item{inputs, std::span(&output, 1)};
-  communicator.all_reduce(std::span(&item, 1), ReduceOp::bor,
-                          detail::internal_call("the start of MultiWorkerMirroredStrategy"));
+  communicator.all_reduce(std::span(&item, 1), ReduceOp::bor, detail::internal_call(strategy_name));
   return all;
 }
 
@@ -135,6 +176,7 @@ void require_nccl_of_all(Communicator& communicator, const std::vector<Device>& 
 std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWorkerOptions& options) {
   Communicator communicator(given);
   check_options(communicator, options);
+  require_equal_options(communicator, options);
   ChosenDevices chosen = choose_devices(communicator, options);
   const std::uint8_t kinds = kinds_of_all(communicator, chosen.devices);
   CommunicatorOptions own = options.communication.value_or(communicator.options());

@@ -272,11 +272,11 @@ class LOCKSTEP_API Communicator {
   /// same shape on all ranks. Each local replica has one output, with as many elements as an input. An output may be
   /// the same view as an input of any local replica; no two outputs may be the same view. Collective.
   /// Cost: a rank copies its parts from the inputs of the ranks with which it shares memory, unless an output of one of
-  /// these ranks is the same view as an input. Between N nodes, all with the same numbers of ranks and replicas, and for
-  /// inputs of at most 4 MiB per rank, each rank then sends what its node has for the ranks at its place in the other
-  /// nodes: in one step with one message to each of N-1 nodes or, if parts are small, in about log N steps, each with a
-  /// few messages (Bruck et al. 1997). Otherwise, each rank sends one message to each other rank, at most P-1 messages
-  /// with (P-1)/P times the bytes of its inputs in total, in one step (Thakur, Rabenseifner, Gropp 2005).
+  /// these ranks is the same view as an input. Between N nodes, all with the same numbers of ranks and replicas, and
+  /// for inputs of at most 4 MiB per rank, each rank then sends what its node has for the ranks at its place in the
+  /// other nodes: in one step with one message to each of N-1 nodes or, if parts are small, in about log N steps, each
+  /// with a few messages (Bruck et al. 1997). Otherwise, each rank sends one message to each other rank, at most P-1
+  /// messages with (P-1)/P times the bytes of its inputs in total, in one step (Thakur, Rabenseifner, Gropp 2005).
   void all_to_all(std::span<const Item> items, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_to_all_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 

@@ -26,8 +26,8 @@ class LOCKSTEP_API Plan {
 
   /// Has the same effect and the same errors as the call that was prepared. Collective; other ranks may make that call
   /// without a plan instead. Throws Error(failed_precondition) if a buffer in the arena was freed after the
-  /// preparation, or if an asynchronous run of this plan is not complete. After an Error, the plan can be run again if
-  /// the communicator can still be used.
+  /// preparation, if an asynchronous run of this plan is not complete, or if the plan has been moved from. After an
+  /// Error, the plan can be run again if the communicator can still be used.
   void run();
   /// As `run`, asynchronously. Collective.
   [[nodiscard]] Request run_async();

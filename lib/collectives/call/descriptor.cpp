@@ -124,6 +124,7 @@ Descriptor make_descriptor(const Call& call, Order order, std::span<const HostIt
   }
   sections.write(result);
   for (const char each : name) hash.add(static_cast<unsigned char>(each));
+  if (only_name) hash.add(1);
   result.hash = hash.value();
   if (call.traits().rows == Rows::agreed) add_rows(result, call.rows);
   return result;
@@ -229,6 +230,12 @@ std::string text_of_tensors(const Descriptor& descriptor) {
   return text;
 }
 
+/// " by LOCKSTEP_RADICES=2.2"
+std::string text_of_radices(const Descriptor& descriptor) {
+  if (descriptor.radices[0] == '\0') return {};
+  return fmt::format(" by LOCKSTEP_RADICES={}", descriptor.radices.data());
+}
+
 /// " at app/train.cpp:42"
 std::string text_of_place(const Descriptor& descriptor) {
   return descriptor.line == 0 ? std::string() : fmt::format(" at {}:{}", descriptor.file.data(), descriptor.line);
@@ -238,8 +245,8 @@ std::string text_of_place(const Descriptor& descriptor) {
 
 std::string describe(const Descriptor& descriptor, bool is_whole) {
   if (descriptor.only_name) {
-    return fmt::format("{}{}{}", descriptor.name.data(), is_whole ? text_of_tensors(descriptor) : "",
-                       text_of_place(descriptor));
+    const std::string details = is_whole ? text_of_tensors(descriptor) + text_of_radices(descriptor) : std::string();
+    return descriptor.name.data() + details + text_of_place(descriptor);
   }
   const Traits& kind = descriptor.traits();
   std::string text(kind.name);
@@ -248,7 +255,7 @@ std::string describe(const Descriptor& descriptor, bool is_whole) {
   if (descriptor.on_gpus) text += " on GPUs";
   if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
   text += text_of_tensors(descriptor);
-  if (descriptor.radices[0] != '\0') text += fmt::format(" by LOCKSTEP_RADICES={}", descriptor.radices.data());
+  text += text_of_radices(descriptor);
   if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());
   return text + text_of_place(descriptor);
 }

@@ -41,6 +41,10 @@ class Checker {
     if (call_.root >= layout_.ranks() || (kind_.has_root() && call_.root < 0)) {
       refuse("root is {}, but the ranks are 0 to {}", call_.root, layout_.ranks() - 1);
     }
+    if (kind_.reduces() && static_cast<int>(call_.op) >= reduce_op_count) {
+      refuse("op is ReduceOp({}), which does not exist; the values are 0 to {}", static_cast<int>(call_.op),
+             reduce_op_count - 1);
+    }
     read_rows(items.size());
     std::vector<HostItem> checked;
     checked.reserve(items.size());
@@ -226,11 +230,14 @@ class Checker {
     const std::string_view argument = !kind_.is_all_to_all() ? "rows"
                                       : name.role == "input" ? "send_rows"
                                                              : "receive_rows";
-    refuse_item(
-        "the {} is {} {} on replica {}, but must be {} {}: as many rows as {} gives, of the dtype and row shape of the "
-        "{} of replica {}",
-        name.role, to_string(view.dtype), to_string(view.shape), first_replica() + name.index, to_string(result.dtype),
-        to_string(expected), argument, kind_.scatters() ? "output" : "input", first_replica());
+    const bool is_row_equal = view.dtype == result.dtype && view.shape.rank() != 0 && row_shape(view.shape) == row_;
+    const std::string other_rule =
+        is_row_equal ? ""
+                     : fmt::format("; the dtype and the shape of a row must be those of the {} of replica {}",
+                                   kind_.scatters() ? "output" : "input", first_replica());
+    refuse_item("the {} is {} {} on replica {}, but must be {} {}, because {} gives it {}{}", name.role,
+                to_string(view.dtype), to_string(view.shape), first_replica() + name.index, to_string(result.dtype),
+                to_string(expected), argument, counted(rows, "row"), other_rule);
   }
 
   void check_output(const TensorView& view, std::size_t index, HostItem& result) {

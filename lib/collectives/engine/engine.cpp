@@ -246,12 +246,13 @@ void Engine::post_pair(const std::shared_ptr<PairOperation>& operation, Progress
   work_.notify_one();
 }
 
-void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& text) {
+void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& text,
+                         const std::source_location& where) {
   if (is_forked_copy()) return;
   const MutexLock lock(mutex_);
   pairs_.refuse(role, rank,
                 {Code::unavailable,
-                 fmt::format("rank {}: {}", transport_->rank(), text),
+                 fmt::format("rank {} failed{}: {}", transport_->rank(), describe(where), text),
                  {transport_->rank(), -1, role == PairOperation::Role::send ? "send" : "recv", -1}});
 }
 

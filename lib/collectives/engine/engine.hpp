@@ -74,7 +74,7 @@ class Engine final : private JobMember {
   void post_pair(const std::shared_ptr<PairOperation>& operation, Progress progress);
   /// This rank does not make its next send to `rank` or its next receive from `rank`, as `role` says: the matching call
   /// of `rank` fails with `text`.
-  void refuse_pair(PairOperation::Role role, int rank, const std::string& text);
+  void refuse_pair(PairOperation::Role role, int rank, const std::string& text, const std::source_location& where);
   /// Drives until `operation` is done, at most until the time `until`. Returns whether `operation` is done. Throws the
   /// error of `operation` if it has failed.
   bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);

@@ -132,6 +132,7 @@ void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
     offer.sequence = number;
     offer.summary.lowest = {transport_.rank(), operation->descriptor()};
     control_.send_to(operation->peer(), offer);
+    if (const auto refused = peer.refused.extract(number)) finish(pending, number, &refused.mapped());
   } else if (const auto withdrawn = peer.withdrawals.extract(number)) {
     finish(pending, number, &withdrawn.mapped());
   }
@@ -148,6 +149,7 @@ void PairChannel::refuse(PairOperation::Role role, int rank, const Failure& fail
     answer(rank, ControlKind::refusal, number, &failure);
   } else if (peer.withdrawals.erase(number) == 0) {
     peer.refusals[number] = failure;
+    answer(rank, ControlKind::refusal, number, &failure);  // this rank may not look for the offer for long
   }
 }
 
@@ -201,6 +203,7 @@ void PairChannel::take_answer(int source, const ControlMessage& message, Workspa
   const auto found = peer.sends.find(message.sequence);
   if (found == peer.sends.end()) {
     const auto withdrawn = peer.withdrawn.extract(message.sequence);
+    if (!is_accepted && message.sequence >= peer.sends_posted) peer.refused[message.sequence] = failure_of(message);
     if (!withdrawn || !is_accepted) return;
     withdrawn.mapped()->start_void(transport_, workspace);
     voids_.push_back({withdrawn.mapped(), Clock::now()});
@@ -337,10 +340,11 @@ void PairChannel::answer(int target, ControlKind kind, std::int64_t number, cons
   control_.send_to(target, message);
 }
 
-/// "recv #2 of world from rank 0 to rank 1".
-std::string PairChannel::text_of(const PairOperation& operation, std::int64_t number) const {
+/// "recv #2 of world from rank 0 to rank 1"; `kind` replaces the first word if it is not empty.
+std::string PairChannel::text_of(const PairOperation& operation, std::int64_t number, std::string_view kind) const {
   const bool is_send = operation.role() == PairOperation::Role::send;
-  return fmt::format("{} #{} of {} from rank {} to rank {}", is_send ? "send" : "recv", number, options_.name,
+  if (kind.empty()) kind = is_send ? "send" : "recv";
+  return fmt::format("{} #{} of {} from rank {} to rank {}", kind, number, options_.name,
                      is_send ? transport_.rank() : operation.peer(), is_send ? operation.peer() : transport_.rank());
 }
 
@@ -363,7 +367,7 @@ Failure PairChannel::failure_of_pair(Code code, const PairOperation& operation, 
   // the text of a mismatch describes both calls
   const std::string call = code == Code::mismatch ? "" : ", " + describe(described(operation));
   return {code,
-          fmt::format("{}{}: {}", text_of(operation, number), call, why),
+          fmt::format("{}{}: {}", text_of(operation, number, code == Code::mismatch ? "message" : ""), call, why),
           {operation.peer(), -1, operation_name(operation.descriptor()), number}};
 }
 

@@ -110,6 +110,7 @@ class PairChannel {
     PendingByNumber receives;
     std::map<std::int64_t, Descriptor> offers;    // offers whose receive is not posted yet
     std::map<std::int64_t, Failure> refusals;     // failures of receives that ended before their offer arrived
+    std::map<std::int64_t, Failure> refused;      // failures of receives of the other rank, before the send is posted
     std::map<std::int64_t, Failure> withdrawals;  // withdrawn sends whose receive is not posted yet
     std::map<std::int64_t, std::shared_ptr<PairOperation>> withdrawn;  // own withdrawn sends that have no answer yet
   };
@@ -124,7 +125,8 @@ class PairChannel {
   void time_out(int rank, std::int64_t number, const Pending& pending);
   void finish(PendingByNumber& pending, std::int64_t number, const Failure* failure);
   void answer(int target, ControlKind kind, std::int64_t number, const Failure* failure);
-  [[nodiscard]] std::string text_of(const PairOperation& operation, std::int64_t number) const;
+  [[nodiscard]] std::string text_of(const PairOperation& operation, std::int64_t number,
+                                    std::string_view kind = {}) const;
   [[nodiscard]] Failure failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
                                         const std::string& why) const;
 

@@ -187,7 +187,8 @@ bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members
       segment = static_cast<int>(i) == rank ? Arena::of_this_process().segment() : segment_of(other.segment, why_not_);
     }
     if (!segment) {
-      if (why_not_.empty()) why_not_ = "rank " + std::to_string(i) + " of the node cannot share memory";
+      if (why_not_.empty())
+        why_not_ = "rank " + std::to_string(i) + " of the node has no arena, or LOCKSTEP_SHARED_MEMORY=0";
       return false;
     }
     found.push_back(

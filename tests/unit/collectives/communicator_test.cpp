@@ -210,6 +210,27 @@ TEST(Communicator, names_the_section_of_a_long_list_in_which_tensors_differ) {
   EXPECT_EQ(text_for(40, 0).find("first difference"), std::string::npos);  // the descriptions show tensor 0
 }
 
+TEST(Communicator, compares_whether_a_repeated_call_asks_for_its_name_only) {
+  const std::string error = shared_error({1, 1}, [](Communicator& comm) {
+    std::vector<float> values(2);
+    comm.all_reduce(values, ReduceOp::max, {.name = "x", .only_name = true});
+    comm.all_reduce(values, ReduceOp::max, {.name = "x", .only_name = comm.rank() == 0});
+  });
+  expect_all(error, {"rank 0 is in x at ", "rank 1 calls all_reduce max of f32 [2] named \"x\""});
+}
+
+TEST(Communicator, refuses_an_operation_and_a_plan_that_do_not_exist) {
+  Communicator comm = self_communicator();
+  float value = 0;
+  expect_all(error_of([&] { comm.all_reduce(std::span(&value, 1), static_cast<ReduceOp>(99)); }),
+             {"invalid_argument: all_reduce: op is ReduceOp(99), which does not exist; the values are 0 to 7"});
+  Plan plan = comm.prepare_all_reduce(std::span(&value, 1), ReduceOp::sum);
+  Plan other = std::move(plan);
+  expect_all(error_of([&] { plan.run(); }),
+             {"failed_precondition: run of a plan: the plan has been moved from"});  // NOLINT(bugprone-use-after-move)
+  other.run();
+}
+
 TEST(Communicator, shows_only_the_name_of_a_call_that_asks_for_it) {
   const auto text_for = [](const char* name_of_rank_1, std::int64_t extent_of_rank_1) {
     return shared_error({1, 1}, [=](Communicator& comm) {

@@ -393,7 +393,7 @@ TEST(Communicator, finds_a_wrong_number_of_replicas_on_all_ranks) {
                             options.local_replicas = comm.rank() == 1 ? 0 : 1;
                             (void)comm.duplicate(options);
                           }),
-             {"invalid_argument: ReplicaLayout: the number of replicas (local_replicas) is 0 on rank 1"});
+             {"invalid_argument: duplicate: local_replicas is 0 on rank 1; it must be at least 1"});
 }
 
 TEST(Communicator, accepts_any_deadline) {

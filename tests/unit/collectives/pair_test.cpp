@@ -100,7 +100,7 @@ TEST(Messages, that_do_not_fit_are_one_mismatch_on_both_ends) {
     }
   });
   EXPECT_EQ(errors[0], errors[1]);
-  expect_all(errors[0], {"mismatch: recv #0 of communicator from rank 0 to rank 1: rank 0 calls send of f32 [3]",
+  expect_all(errors[0], {"mismatch: message #0 of communicator from rank 0 to rank 1: rank 0 calls send of f32 [3]",
                          "but rank 1 calls recv of f32 [4]"});
 }
 
@@ -219,7 +219,8 @@ TEST(Messages, with_wrong_arguments_are_refused_and_told_to_the_other_rank) {
     }
   });
   expect_all(errors[0], {"invalid_argument: send: the tensor has 3 elements, but its address is null"});
-  expect_all(errors[1], {"unavailable: rank 0: send: the tensor has 3 elements, but its address is null"});
+  expect_all(errors[1], {"unavailable: rank 0 failed at collectives/pair_test.cpp:",
+                         ": invalid_argument: send: the tensor has 3 elements, but its address is null"});
   errors = errors_of([](Communicator& comm) {
     if (comm.rank() == 0) {
       send(comm, 1, {1, 2});
@@ -230,7 +231,29 @@ TEST(Messages, with_wrong_arguments_are_refused_and_told_to_the_other_rank) {
     }
   });
   expect_all(errors[1], {"invalid_argument: recv: tensor 1 overlaps tensor 0 by 8 bytes"});
-  expect_all(errors[0], {"unavailable: rank 1: recv:", "overlaps"});
+  expect_all(errors[0],
+             {"unavailable: rank 1 failed at collectives/pair_test.cpp:", ": invalid_argument: recv: ", "overlaps"});
+}
+
+/// The rank whose recv was refused does not call this communicator any more.
+TEST(Messages, with_wrong_arguments_are_told_to_a_rank_that_sends_later) {
+  std::string error;
+  on_ranks({1, 1}, [&](Communicator& comm) {
+    Communicator other = comm.duplicate({});
+    std::array<float, 2> values{};
+    const TensorView view = view_of(std::span<float>(values));
+    if (comm.rank() == 1) {
+      expect_all(error_of([&] { comm.recv(std::array{view, view}, 0); }), {"overlaps"});
+      other.barrier();
+      other.barrier();
+    } else {
+      other.barrier();
+      error = error_of([&] { send(comm, 1, {1, 2}); });
+      other.barrier();
+    }
+    check_ring(comm);
+  });
+  expect_all(error, {"unavailable: rank 1 failed at collectives/pair_test.cpp:", "overlaps"});
 }
 
 TEST(Messages, need_another_rank) {

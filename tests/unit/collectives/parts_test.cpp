@@ -67,8 +67,9 @@ TEST_F(Parts, of_a_gather_are_accepted_when_they_fit) {
 TEST_F(Parts, of_a_gather_must_have_the_rows_that_are_named) {
   expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {2, 3})}, {}),
              {"invalid_argument: all_gather_v: the input is f32 [2, 3] on replica 1",
-              "must be f32 [1, 3]: as many rows as rows gives, of the dtype and row shape of the input of replica 0"});
-  expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {1, 4})}, {}), {"[1, 4] on replica 1", "f32 [1, 3]"});
+              "must be f32 [1, 3], because rows gives it 1 row"});
+  expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {1, 4})}, {}),
+             {"[1, 4] on replica 1", "f32 [1, 3]", "the shape of a row must be those of the input of replica 0"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1}, DType::i32)}, {}), {"i32 [1] on replica 1", "f32 [1]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1})}, {out(16, {4})}),
              {"output 0 has 4 elements", "the inputs of all replicas (2) have 3 in total (shape [3])"});
@@ -139,9 +140,9 @@ TEST_F(Parts, of_an_uneven_exchange_must_fit_each_other) {
   expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
              {"by send_rows, replica 0 sends 2 rows to replica 1", "receive_rows of replica 1 say 3"});
   expect_all(exchange_refusal({1, 3, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"the input is f32 [3] on replica 0", "must be f32 [4]: as many rows as send_rows gives"});
+             {"the input is f32 [3] on replica 0", "must be f32 [4], because send_rows gives it 4 rows"});
   expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 2, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"the output is f32 [4] on replica 1", "must be f32 [3]: as many rows as receive_rows gives"});
+             {"the output is f32 [4] on replica 1", "must be f32 [3], because receive_rows gives it 3 rows"});
 }
 
 /// all_gather_v of rows without elements, of which there may be many.

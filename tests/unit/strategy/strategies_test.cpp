@@ -88,6 +88,29 @@ TEST(MultiWorker, with_a_wrong_list_on_one_rank_is_an_error_on_all) {
   });
 }
 
+TEST(MultiWorker, names_the_options_that_differ_between_ranks) {
+  const auto error_with = [](const std::function<void(MultiWorkerOptions&)>& change) {
+    std::array<std::string, 2> errors;
+    on_ranks({1, 1}, [&](Communicator& communicator) {
+      MultiWorkerOptions options;
+      if (communicator.rank() == 1) change(options);
+      errors[static_cast<std::size_t>(communicator.rank())] =
+          error_of([&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
+      communicator.barrier();
+    });
+    EXPECT_EQ(errors[0], errors[1]);
+    return errors[0];
+  };
+  EXPECT_EQ(error_with([](MultiWorkerOptions&) {}), "none");
+  EXPECT_EQ(error_with([](MultiWorkerOptions& options) { options.default_devices = DefaultDevices::gpus; }),
+            "mismatch: MultiWorkerMirroredStrategy: default_devices is cpus on rank 0 but gpus on rank 1; it must be "
+            "equal on all ranks");
+  expect_all(error_with([](MultiWorkerOptions& options) { options.communication_options.timeout_seconds = 2; }),
+             {"communication_options.timeout_seconds is not set on rank 0 but 2 s on rank 1"});
+  expect_all(error_with([](MultiWorkerOptions& options) { options.communication_options.bytes_per_pack = 64; }),
+             {"communication_options.bytes_per_pack is 0 on rank 0 but 64 on rank 1"});
+}
+
 TEST(MultiWorker, counts_a_plain_value_once_per_rank_when_each_has_one_replica) {
   on_workers({1, 1}, [](Strategy& strategy) {
     EXPECT_EQ(strategy.reduce(ReduceOp::sum, 1.0F), 2.0F);

@@ -44,7 +44,7 @@ Baseline::Baseline(const std::string& file_name, int ranks, std::span<const Iden
            file_name, their_ranks, their_ranks == 1 ? "" : "s", ranks);
   }
   if (std::none_of(rows.begin(), rows.end(), [&](const Identity& row) { return time_us(row).has_value(); })) {
-    refuse("--baseline \"{}\": no row of it ({}) matches a call of this run; give a file with the same calls",
+    refuse("--baseline \"{}\": none of its rows ({}) matches a call of this run; give a file with the same calls",
            file_name, times_us_.size());
   }
 }

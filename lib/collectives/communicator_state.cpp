@@ -4,6 +4,7 @@
 #include "collectives/communicator_state.hpp"
 
 #include "collectives/host/operations.hpp"
+#include "collectives/internal_call.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -26,6 +26,8 @@ class ColumnExchange {
 
   [[nodiscard]] int nodes() const noexcept { return nodes_; }
   [[nodiscard]] int members() const noexcept { return members_; }
+  /// Whether each rank sends one message to each other rank of its column.
+  [[nodiscard]] bool is_direct() const noexcept { return rounds_.size() <= 1; }
   [[nodiscard]] int column() const noexcept { return rank_ % members_; }
   [[nodiscard]] std::size_t rank_bytes() const noexcept { return rank_bytes_; }
   /// The rank in `column` of the node that is `distance` further than this one, modulo the number of nodes.

@@ -89,6 +89,8 @@ class PartExchange final : public Operation {
     if (descriptor.traits().is_all_to_all() && !agreement_ && rank_bytes > 0 && layout_.ranks() > members &&
         rank_bytes * static_cast<std::size_t>(layout_.ranks()) <= most_bytes_by_columns) {
       columns_.emplace(layout_.ranks() / members, members, rank_, rank_bytes);
+      // the same messages, but a message leaves as soon as it is packed
+      if (members == 1 && columns_->is_direct()) columns_.reset();
     }
     if (group == nullptr || group->size() == 1 || agreement_) return;
     // in a scatter, only the node of the root accesses memory of other ranks

@@ -40,6 +40,8 @@ std::string option_of_variable(const std::string& variable, std::string_view pre
 void read_from(std::string_view place, const Sources& sources, const std::function<void()>& read) {
   try {
     read();
+  } catch (const po::invalid_config_file_syntax& error) {
+    refuse("{}: \"{}\" is not NAME=VALUE; write one option per line, such as seed=3", place, error.tokens());
   } catch (const po::error_with_option_name& error) {
     const std::string name = error.get_option_name();
     const auto found = sources.find(name.substr(std::min(name.find_first_not_of('-'), name.size())));

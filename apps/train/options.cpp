@@ -128,6 +128,8 @@ void read_all_options(int argc, const char* const* argv, int ranks, Options& opt
   if (given("model")) options.model = one_of("model", text("model"), {"mlp", "cnn"});
   if (given("epochs")) options.epochs = number("epochs", text("epochs"), 1, 1'000'000, "a number from 1 to 1000000");
   if (given("steps")) options.steps = number<std::int64_t>("steps", text("steps"), 1, most, "a positive number");
+  if (given("epochs") && given("steps"))
+    refuse("--steps: --epochs is given as well, and both set the number of steps; give one of the two");
   if (given("global-batch"))
     options.global_batch =
         number<std::int64_t>("global-batch", text("global-batch"), 1, 1 << 30, "a number from 1 to 2^30");
@@ -149,6 +151,7 @@ void read_all_options(int argc, const char* const* argv, int ranks, Options& opt
   if (options.checkpoint_dir.empty()) {
     if (options.resume) refuse("--resume: there is no directory to resume from; give --checkpoint-dir");
     if (options.save_every != 0) refuse("--save-every: there is no directory to save to; give --checkpoint-dir");
+    if (given("keep-last")) refuse("--keep-last: there is no directory of checkpoints; give --checkpoint-dir");
   }
   if (given("device")) options.on_gpus = one_of("device", text("device"), {"cpu", "gpu"}) == "gpu";
   if (given("arithmetic")) {

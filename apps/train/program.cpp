@@ -148,6 +148,10 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
     const Summary summary = train::train(strategy, options, make_model, *images, steps, report);
     if (summary.preempted) return exit_code::saved;
     report.finish(summary);
+  } catch (const OptionError& error) {  // the same on all ranks
+    const std::string text = options::with_source(options.sources, error.what());
+    if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", options::printable(text).c_str());
+    return exit_code::bad_data;
   } catch (const lockstep::Error& error) {
     // an error of a checkpoint is the same on all ranks
     if (error.operation() != "checkpoint") throw;

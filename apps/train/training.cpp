@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace train {
@@ -36,6 +37,23 @@ double test(lockstep::Strategy& strategy, const std::vector<lockstep::MirroredVa
   return static_cast<double>(tested) / static_cast<double>(std::get<1>(images.test).element_count());
 }
 
+/// Restores the last checkpoint, if there is one, and returns its step. Throws OptionError on all ranks if that
+/// checkpoint has the tensors of another model or optimizer.
+std::optional<std::int64_t> resume(lockstep::Checkpoint& checkpoint, const Options& options) {
+  try {
+    return checkpoint.restore_latest(options.checkpoint_dir);
+  } catch (const lockstep::Error& error) {
+    if (error.code() != lockstep::Code::invalid_argument) throw;
+    const auto folder = lockstep::Checkpoint::latest(options.checkpoint_dir);
+    const std::string start = folder ? "restore: " + *folder + "/state.safetensors: " : "";
+    if (!folder || !error.text().starts_with(start)) throw;  // the error is not about a tensor in the file
+    const std::string difference = error.text().substr(start.size());
+    throw OptionError("--resume: " + *folder + " was saved with another --model or --optimizer (" +
+                      difference.substr(0, difference.find("; ")) +
+                      "); give those of the saved run, or another --checkpoint-dir");
+  }
+}
+
 }  // namespace
 
 Summary train(lockstep::Strategy& strategy, const Options& options, const ModelMaker& make_model, const Images& images,
@@ -56,7 +74,7 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const ModelM
   lockstep::Checkpoint checkpoint(strategy, {.keep_last = options.keep_last});
   checkpoint.track("model", parameters).track("optimizer", *optimizer).track("input", next_batch);
   if (options.resume) {
-    if (const auto step = checkpoint.restore_latest(options.checkpoint_dir)) {
+    if (const auto step = resume(checkpoint, options)) {
       summary.first_step = *step;
       report.resumed(*step);
     }

@@ -156,6 +156,8 @@ std::int64_t Checkpoint::restore(const std::string& path, const RestoreOptions& 
 }
 
 std::int64_t Checkpoint::restore(const std::string& directory, std::int64_t step, const RestoreOptions& options) {
+  implementation_->require_ready("restore");
+  detail::run_on_all_ranks(implementation_->communicator, [&] { detail::require_name("restore", directory); });
   return restore(detail::step_path(directory, step).string(), options);
 }
 
@@ -164,6 +166,7 @@ std::optional<std::int64_t> Checkpoint::restore_latest(const std::string& direct
   Communicator& communicator = implementation_->communicator;
   std::optional<std::string> path;
   detail::run_on_all_ranks(communicator, [&] {
+    detail::require_name("restore_latest", directory);
     if (communicator.rank() != 0) return;
     const detail::Found found = detail::find_checkpoints(directory);
     if (found.latest) path = detail::step_path(directory, *found.latest).string();

@@ -194,6 +194,12 @@ std::string read_text(const Path& path, std::uint64_t most) {
   return text;
 }
 
+void require_name(std::string_view call, const Path& directory) {
+  if (!directory.empty()) return;
+  throw_error(Code::invalid_argument,
+              "{}: the directory is \"\"; pass the path of a directory (\".\" for the current one)", call);
+}
+
 void make_directories(const Path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

@@ -58,6 +58,8 @@ class File {
 /// Reads the whole file. Throws Error(data_loss) if it is longer than `most` bytes.
 [[nodiscard]] std::string read_text(const Path& path, std::uint64_t most);
 
+/// Throws Error(invalid_argument), whose text begins with `call`, if `directory` is empty.
+void require_name(std::string_view call, const Path& directory);
 void make_directories(const Path& path);
 /// Returns when the names of the entries of the directory `path` are on the disk.
 void sync_directory(const Path& path);

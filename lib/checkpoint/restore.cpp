@@ -74,6 +74,15 @@ void write_exact_share(TensorView target, ConstTensorView total, int replica, in
   edit.finish();
 }
 
+/// Throws the error for a folder without a manifest.
+[[noreturn]] void refuse_folder(const Path& folder) {
+  throw_error(Code::invalid_argument, "restore: {} is not the folder of a checkpoint: it has no {}; {}",
+              folder.string(), manifest_name,
+              steps_in(folder).empty() ? "pass the folder of a save that was completed"
+                                       : "it is a directory of checkpoints, so call restore(directory, step) or "
+                                         "restore_latest(directory)");
+}
+
 }  // namespace
 
 Restore::Restore(Checkpoint::Implementation& checkpoint, const Path& path, const RestoreOptions& options)
@@ -95,9 +104,14 @@ std::int64_t Restore::run() {
 }
 
 void Restore::read() {
+  if (path_.empty()) {
+    throw_error(Code::invalid_argument,
+                "restore: the path is \"\"; pass the folder of a checkpoint or a safetensors file");
+  }
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path_, error);
   if (error) throw_system_error("restore from path", path_, error.value());
+  if (is_folder && !std::filesystem::exists(path_ / manifest_name, error) && !error) refuse_folder(path_);
   file_ = is_folder ? path_ / state_name : path_;
   label_ = "restore: " + file_.string();
   std::string manifest_text;
@@ -148,24 +162,24 @@ void Restore::check_names() const {
   for (const auto& [name, variable] : checkpoint_.variables) {
     if (find(name) != nullptr) continue;
     throw_error(Code::invalid_argument,
-                "{}: the file has no tensor \"{}\", but a variable is tracked under this name; track the objects that "
-                "were saved, under the same names",
+                "{}: the file has no tensor \"{}\"; a variable is tracked under this name. Track the objects that were "
+                "saved, under the same names",
                 label_, name);
   }
   for (const auto& [name, object] : checkpoint_.words) {
     const bool is_there = manifest_ && manifest_->words.contains(name) && manifest_->words.at(name).kind == object.kind;
     if (is_there) continue;
     throw_error(Code::invalid_argument,
-                "{}: the checkpoint has no state of the {} \"{}\", which is tracked; track the objects that were "
-                "saved, under the same names",
+                "{}: the checkpoint has no state of the {} \"{}\"; one is tracked under this name. Track the objects "
+                "that were saved, under the same names",
                 label_, shown_kind(object.kind), name);
   }
   if (options_.names == RestoredNames::tracked) return;
   const auto refuse = [this](const std::string& name) {
     if (is_known(name)) return;
     throw_error(Code::invalid_argument,
-                "{}: the checkpoint has \"{}\", which is not tracked; track it, or restore with RestoredNames::tracked "
-                "to ignore it",
+                "{}: the checkpoint has \"{}\"; no object is tracked under this name. Track it, or restore with "
+                "RestoredNames::tracked to ignore it",
                 label_, name);
   };
   for (const TensorEntry& entry : header_.tensors) refuse(entry.name);

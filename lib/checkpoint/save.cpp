@@ -100,6 +100,7 @@ PendingSave::Implementation::Implementation(Checkpoint::Implementation& checkpoi
   if (step < 0) detail::throw_error(Code::invalid_argument, "save: step is {}; it must be at least 0", step);
   const std::string what = save_text(checkpoint, directory, step);
   detail::require_same(communicator_, detail::crc32c(std::as_bytes(std::span(what))), what, difference_of_saves);
+  detail::require_name("save", directory);  // after the comparison, so that all ranks throw
   unfinished_ = detail::unfinished_path(directory, step, detail::from_rank_0(communicator_, std::random_device()()));
   detail::propagate(communicator_, [&] {
     collect(checkpoint);

@@ -34,8 +34,9 @@ CommunicationOptions options_of(const RendezvousCall& call) {
 }
 
 std::string text_of(const RendezvousCall& call) {
-  if (call.variable.empty()) return std::string(name_of(call.kind));
-  return fmt::format("a write of variable \"{}\"", call.variable);
+  if (call.user.call.empty()) return std::string(name_of(call.kind));
+  if (call.user.variable.empty()) return std::string(call.user.call);
+  return fmt::format("{} of variable \"{}\"", call.user.call, call.user.variable);
 }
 
 }  // namespace
@@ -72,26 +73,24 @@ int Step::missing_from(std::uint32_t rendezvous) const noexcept {
 }
 
 Error Step::returned_error(int ended, int waiting) {
-  const std::string_view call = name_of(slot(waiting).call->kind);
+  const RendezvousCall& call = *slot(waiting).call;
   const int first = team_.first_replica_id();
-  return Error(
-      Code::failed_precondition,
-      fmt::format(
-          "run: replica {} returned from the step while replica {} waits in {}; the replicas made a different number "
-          "of {} calls, but each must make all of them, in the same order",
-          first + ended, first + waiting, call, call),
-      {team_.communicator().rank(), first + ended, std::string(call), -1});
+  return Error(Code::failed_precondition,
+               fmt::format("run: replica {} returned from the step while replica {} waits in {}; the replicas made a "
+                           "different number of calls, but each must make the same calls, in the same order",
+                           first + ended, first + waiting, text_of(call)),
+               {team_.communicator().rank(), first + ended, std::string(name_of(call.kind)), -1});
 }
 
 Error Step::deadline_error(int missing, int waiting) {
-  const std::string_view call = name_of(slot(waiting).call->kind);
+  const RendezvousCall& call = *slot(waiting).call;
   const int first = team_.first_replica_id();
-  return Error(
-      Code::deadline_exceeded,
-      fmt::format("{}: timed out after {} s: replica {} waits in the call, but replica {} of the same rank "
-                  "does not make it",
-                  call, std::chrono::duration<double>(team_.fail_after()).count(), first + waiting, first + missing),
-      {team_.communicator().rank(), first + missing, std::string(call), -1});
+  return Error(Code::deadline_exceeded,
+               fmt::format("{}: timed out after {} s: replica {} waits in the call, but replica {} of the same rank "
+                           "does not make it",
+                           text_of(call), std::chrono::duration<double>(team_.fail_after()).count(), first + waiting,
+                           first + missing),
+               {team_.communicator().rank(), first + missing, std::string(name_of(call.kind)), -1});
 }
 
 void Step::lead(std::uint32_t rendezvous) {
@@ -285,7 +284,9 @@ void Step::merge(const RendezvousCall& call) {
   try {
     call.function.call(call.function.object, parts_, strategy);
   } catch (const Error& error) {
-    const bool others_differ = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded;
+    // an operation of a communicator has a sequence number; errors without one are found on this rank alone
+    const bool others_differ =
+        (error.code() == Code::mismatch || error.code() == Code::deadline_exceeded) && error.sequence() >= 0;
     if (!is_merge_call || !others_differ || team_.communicator().size() == 1) throw;
     Error advised(error.code(),
                   error.text() +

@@ -84,7 +84,8 @@ void ReplicaContext::all_reduce_mixed(ReduceOp op, const CommunicationOptions& o
 
 void ReplicaContext::merge(detail::MergePart part, detail::MergeFunction function) {
   StepAccess::check_use(*this, "merge_call");
-  step_.meet(local_, {CallKind::merge_call, ReduceOp::sum, {}, {}, part, function});
+  step_.meet(local_,
+             {.kind = CallKind::merge_call, .part = part, .function = function, .user = StepAccess::take_name(*this)});
 }
 
 namespace detail {

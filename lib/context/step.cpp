@@ -153,6 +153,12 @@ void StepAccess::check_use(const ReplicaContext& replica, std::string_view call)
     detail::throw_error(Code::failed_precondition,
                         "{}: called inside update; call it in the step function, outside update", call);
   }
+  if (context.replica == nullptr && context.step == &replica.step_) {
+    detail::throw_error(Code::failed_precondition,
+                        "{}: called inside merge_call, which is in cross-replica context; call it in the step "
+                        "function, or use the Strategy& that the function of merge_call gets",
+                        call);
+  }
   if (context.replica == nullptr) {
     detail::throw_error(
         Code::failed_precondition,
@@ -169,6 +175,15 @@ void StepAccess::check_use(const ReplicaContext& replica, std::string_view call)
   detail::throw_error(Code::failed_precondition,
                       "{}: mismatching Strategy objects: a ReplicaContext of {} is used inside a step of {}", call,
                       team.title(), context.team->title());
+}
+
+void StepAccess::name_merge_call(const ReplicaContext& replica, const UserCall& user) {
+  check_use(replica, user.call);
+  replica.step_.slot(replica.local_).user = user;
+}
+
+UserCall StepAccess::take_name(const ReplicaContext& replica) noexcept {
+  return std::exchange(replica.step_.slot(replica.local_).user, {});
 }
 
 }  // namespace lockstep

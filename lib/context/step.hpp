@@ -37,6 +37,12 @@ enum class CallKind : std::uint8_t {
   merge_call,
 };
 
+/// The call that the user made, for the texts of errors, if it is not the one that CallKind names.
+struct UserCall {
+  std::string_view call;
+  std::string_view variable;  ///< name of its variable, or empty
+};
+
 /// The call of one replica in a rendezvous. Stored on the stack of that replica until the rendezvous ends.
 struct RendezvousCall {
   CallKind kind = CallKind::all_reduce;
@@ -48,6 +54,7 @@ struct RendezvousCall {
   const CommunicationOptions* options = nullptr;  ///< null: defaults; a broadcast uses only `where`
   int root = 0;                                   ///< root replica of a broadcast
   std::string_view variable = {};  ///< name of the variable that is written, or empty; equal on all replicas
+  UserCall user = {};              ///< empty if the user made the call that `kind` names
 };
 
 /// The arguments of one replica's all_gather, for StrategyHooks::all_gather.
@@ -90,12 +97,15 @@ class Step {
   void meet(int local, const RendezvousCall& call);
 
  private:
+  friend struct StepAccess;
+
   /// State of one replica in a rendezvous, on separate cache lines.
   struct alignas(64) Slot {
     std::atomic<std::uint32_t> arrived{0};  // number of the rendezvous that the replica has reached
     std::atomic<bool> finished{false};      // the replica has returned from the step function
     std::uint32_t rendezvous = 0;           // number of calls that the replica has made
     const RendezvousCall* call = nullptr;   // published by the store to `arrived`
+    UserCall user;                          // of the next merge_call of the replica; only its thread uses it
   };
   enum class Status : int { open, closed, aborted };
 
@@ -159,6 +169,11 @@ struct StepAccess {
   /// Throws Error(failed_precondition) if this thread is not in the step function of `replica`. A replica of the
   /// default strategy may also be used outside of all strategies.
   static void check_use(const ReplicaContext& replica, std::string_view call);
+  /// Makes check_use(replica, user.call). Errors of the next merge_call of `replica`, which this thread makes next,
+  /// name the call `user`. Its texts must exist until that call returns.
+  static void name_merge_call(const ReplicaContext& replica, const UserCall& user);
+  /// The call that name_merge_call has given for this merge_call of `replica`; empty if there is none.
+  [[nodiscard]] static UserCall take_name(const ReplicaContext& replica) noexcept;
 };
 
 }  // namespace lockstep

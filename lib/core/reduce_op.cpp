@@ -31,6 +31,10 @@ ReduceOp ReduceOpArgument::named(std::string_view call) const {
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
     if (detail::equal_ignoring_case(name_, to_string(op))) return op;
   }
+  if (name_ == "only_first_replica" || name_ == "none") {  // the other names of VariableAggregation
+    detail::throw_error(Code::invalid_argument, "{}: the aggregation {} is not a reduction; give sum or mean", call,
+                        name_);
+  }
   detail::throw_error(
       Code::invalid_argument,
       "{}: the operation \"{}\" is neither SUM nor MEAN, the only two that can be given by name; give min, max, "

@@ -51,6 +51,12 @@ std::vector<Tensor> copies_for(std::span<const ConstTensorView> mine, GatherTo t
 Gathering prepare(std::span<const ComponentShape> components, std::span<const ConstTensorView> mine, int axis,
                   GatherTo to, std::string_view call) {
   const ComponentShape& first = components.front();
+  if (first.shape.rank() == 0) {
+    detail::throw_error(Code::invalid_argument,
+                        "{}: the value is a scalar, which cannot be concatenated along axis {}; pass a tensor of shape "
+                        "[1]",
+                        call, axis);
+  }
   Gathering result;
   result.axis = resolve_axis(axis, first.shape, call);
   check_shapes_match(components, result.axis, call);

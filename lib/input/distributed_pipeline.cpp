@@ -52,7 +52,8 @@ bool DistributedReader::Implementation::next(StepBatches& batches) {
   if (has_strategy() && !in_cross_replica_context()) {
     detail::throw_error(
         Code::invalid_argument,
-        "get_next: called in replica context; call it outside of the step function, and pass the batches to `run`");
+        "get_next, get_next_as_optional: called in replica context; call it outside of the step function, and pass the "
+        "batches to run");
   }
   const bool more = do_next(batches);
   if (more) ++position_.step;

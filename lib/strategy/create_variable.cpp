@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
+#include "context/step.hpp"
 #include "context/thread_context.hpp"
 #include "variables/variable_access.hpp"
 
@@ -88,6 +89,7 @@ Variable Strategy::create_variable(const VariableInitializer& initial, const Var
   const ThreadContext& context = thread_context();
   detail::require_no_other_strategy(*team_, "variable \"" + options.name + "\"");
   if (context.replica != nullptr) {
+    StepAccess::name_merge_call(*context.replica, {"the creation", options.name});
     return context.replica->merge_call(
         [dtype](Strategy& strategy, const PerReplica<VariableRequest>& requests) {
           check_requests_agree(requests);

@@ -59,7 +59,7 @@ void LeafList::reserve(std::size_t leaves, std::size_t components, std::size_t r
 
 bool LeafList::begin(LeafKind kind, const Variable* variable) {
   const bool reduced = lockstep::is_reduced(kind, variable, sharing_);
-  if (!reduced && sharing_.replicas > 1) check_keeps_one_value(op_, name_of(kind));
+  if (!reduced && sharing_.replicas > 1) check_keeps_one_value(sharing_.call, op_, name_of(kind));
   is_reduced_.push_back(reduced ? 1 : 0);
   return reduced;
 }
@@ -132,13 +132,13 @@ std::vector<Item> LeafList::items() const {
   return result;
 }
 
-void check_keeps_one_value(ReduceOp op, const char* kind) {
+void check_keeps_one_value(std::string_view call, ReduceOp op, const char* kind) {
   if (op != ReduceOp::sum && op != ReduceOp::prod && op != ReduceOp::bxor) return;
   detail::throw_error(
       Code::invalid_argument,
-      "reduce: a {} is one value that all replicas share, so the reduction {} ({}) over replicas has no meaning; use "
+      "{}: a {} is one value that all replicas share, so the reduction {} ({}) over replicas has no meaning; use "
       "mean, or give one value per replica",
-      kind, to_string(op),
+      call, kind, to_string(op),
       op == ReduceOp::sum    ? "SUM"
       : op == ReduceOp::prod ? "PROD"
                              : "BXOR");

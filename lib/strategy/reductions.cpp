@@ -61,7 +61,7 @@ std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& ax
     std::vector<AxisLeaf> parts;
     for (std::size_t k = 0; k < leaves.size(); ++k) {
       const bool is_shared = !leaves.is_reduced(k);
-      if (is_shared && num_replicas_in_sync() > 1) check_keeps_one_value(leaves.op(), "value");
+      if (is_shared && num_replicas_in_sync() > 1) check_keeps_one_value("reduce", leaves.op(), "value");
       const auto components = leaves.components(k);
       parts.push_back({{components.begin(), components.end()}, is_shared});
     }

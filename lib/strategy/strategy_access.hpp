@@ -27,8 +27,8 @@ struct StrategyAccess {
 };
 
 /// Checks the reduction of one value that all replicas share. For mean, min, max, band and bor, the result is equal to
-/// this value; for any other op, throws Error(invalid_argument).
-void check_keeps_one_value(ReduceOp op, const char* kind);
+/// this value; for any other op, throws Error(invalid_argument), whose text begins with `call`.
+void check_keeps_one_value(std::string_view call, ReduceOp op, const char* kind);
 
 /// Implementations of StrategyHooks::all_gather and StrategyHooks::all_reduce_mixed, in replica_collectives.cpp.
 void all_gather_parts(void* none, std::span<const detail::MergePart> parts, Strategy& strategy);

@@ -4,6 +4,8 @@
 #include <lockstep/training/generator.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
+#include "context/step.hpp"
 #include "context/thread_context.hpp"
 #include "training/normal_quantile.hpp"
 #include "training/philox.hpp"
@@ -96,6 +98,10 @@ Tensor new_tensor(const char* call, const Shape& shape, DType dtype, Fill fill) 
   return tensor;
 }
 
+std::string place_of_creation(bool in_scope, std::size_t replicas) {
+  return in_scope ? "in a scope with " + detail::counted(replicas, "local replica") : "outside every scope";
+}
+
 }  // namespace
 
 void set_global_seed(std::uint64_t seed) noexcept { process_seed.store(seed, std::memory_order_relaxed); }
@@ -135,6 +141,7 @@ Generator::Place Generator::take(std::uint64_t words) {
 }
 
 Generator::Place Generator::take_range(ReplicaContext& replica, std::uint64_t words) {
+  StepAccess::name_merge_call(replica, {"a draw from a Generator that was created outside every scope", {}});
   const std::uint64_t first = replica.merge_call(
       [this](Strategy& strategy, const PerReplica<std::uint64_t>& counts) {
         const std::uint64_t count = counts.component(0);
@@ -213,10 +220,10 @@ void Generator::restore(const GeneratorState& state) {
   if (state.in_scope != (owner_ != nullptr) || state.of_replica.size() != of_replica_.size()) {
     detail::throw_error(
         Code::invalid_argument,
-        "Generator::restore: the state is of a generator that was created {} with {} local replicas, but this one was "
-        "created {} with {}; create both in the same way",
-        state.in_scope ? "in a scope" : "outside every scope", state.of_replica.size(),
-        owner_ != nullptr ? "in a scope" : "outside every scope", of_replica_.size());
+        "Generator::restore: the state is of a generator that was created {}, but this one was created {}; create both "
+        "in the same way",
+        place_of_creation(state.in_scope, state.of_replica.size()),
+        place_of_creation(owner_ != nullptr, of_replica_.size()));
   }
   seed_ = state.seed;
   number_ = state.number;

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/mutex.hpp"
 #include "base/phrases.hpp"
+#include "context/step.hpp"
 
 #include <fmt/format.h>
 
@@ -69,6 +70,18 @@ struct GradientBuckets::State {
                           "GradientBuckets: local replica 0 has {}, but local replica {} has {}; they must have "
                           "the same number",
                           detail::counted(lists.front().size(), "tensor"), i, lists[i].size());
+    }
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      for (std::size_t k = 0; k < lists[i].size(); ++k) {
+        const TensorView& here = lists[i][k];
+        const TensorView& first = lists.front()[k];
+        if (here.dtype == first.dtype && here.shape == first.shape) continue;
+        detail::throw_error(Code::invalid_argument,
+                            "GradientBuckets: tensor {} is {} {} in gradients[{}] but {} {} in gradients[0]; all lists "
+                            "must have the same dtypes and shapes",
+                            k, to_string(here.dtype), to_string(here.shape), i, to_string(first.dtype),
+                            to_string(first.shape));
+      }
     }
   }
 
@@ -232,6 +245,7 @@ void GradientBuckets::finish(int replica) {
 }
 
 void GradientBuckets::finish(ReplicaContext& replica) {
+  StepAccess::name_merge_call(replica, {"GradientBuckets::finish", {}});
   replica.merge_call([this](Strategy&) {
     State& state = *state_;
     const auto start = std::chrono::steady_clock::now();

@@ -5,6 +5,11 @@
 
 #include "base/check.hpp"
 #include "base/phrases.hpp"
+#include "context/replica_team.hpp"
+#include "context/thread_context.hpp"
+#include "variables/variable_access.hpp"
+
+#include <lockstep/collectives/detail/propagate.hpp>
 
 #include <array>
 #include <cstddef>
@@ -30,12 +35,29 @@ double sum_of(std::span<const float> values) {
   return sum;
 }
 
+/// Throws Error(invalid_argument) if the caller is outside of the step functions of the strategy of `total`.
+void require_step(const Variable& total) {
+  const ThreadContext& context = thread_context();
+  const ReplicaTeam& team = VariableAccess::team(total);
+  if (context.mode == Mode::replica || context.mode == Mode::update || team.is_default()) return;
+  if (context.mode != Mode::outside && context.team != &team) return;  // the variable refuses this
+  detail::propagate(team.communicator(), [&] {
+    detail::throw_error(Code::invalid_argument,
+                        "update of metric \"{}\": called outside of a step function, where there is no one replica "
+                        "whose total it could change ({}); call it in the step function",
+                        total.name(), detail::counted(team.replicas(), "replica"));
+  });
+}
+
 }  // namespace
 
 Sum::Sum(Strategy& strategy, const std::string& name)
     : total_(strategy.sync_on_read_variable<double>(0.0, options_of(name))) {}
 
-void Sum::update(double value) const { total_.assign_add(value); }
+void Sum::update(double value) const {
+  require_step(total_);
+  total_.assign_add(value);
+}
 void Sum::update(std::span<const float> values) const { update(sum_of(values)); }
 double Sum::result() const { return total_.value(); }
 void Sum::reset() const { total_.assign(0.0); }
@@ -43,7 +65,10 @@ void Sum::reset() const { total_.assign(0.0); }
 Mean::Mean(Strategy& strategy, const std::string& name)
     : totals_(strategy.sync_on_read_variable<double>(Totals{}, options_of(name))) {}
 
-void Mean::add(double total, double weight) const { totals_.assign_add(Totals{total, weight}); }
+void Mean::add(double total, double weight) const {
+  require_step(totals_);
+  totals_.assign_add(Totals{total, weight});
+}
 void Mean::update(double value, double weight) const { add(value * weight, weight); }
 void Mean::update(std::span<const float> values) const { add(sum_of(values), static_cast<double>(values.size())); }
 double Mean::result() const {

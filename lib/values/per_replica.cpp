@@ -25,18 +25,18 @@ std::string text_of(const ValueName& name) {
 
 void check_components(std::size_t count, int first_replica) {
   if (count == 0)
-    throw_error(Code::invalid_argument,
-                "distributed value: it has no components; it must have one per local replica, at least one");
+    throw_error(
+        Code::invalid_argument,
+        "PerReplica, Mirrored: the list of components is empty; pass one component for each replica of this rank");
   if (first_replica < 0) {
-    throw_error(Code::invalid_argument, "distributed value: the first replica id is {}; it must not be negative",
-                first_replica);
+    throw_error(Code::invalid_argument, "PerReplica: first_replica is {}; it must not be negative", first_replica);
   }
 }
 
 void check_component_index(int index, std::size_t count) {
   if (index < 0 || static_cast<std::size_t>(index) >= count) {
-    throw_error(Code::out_of_range, "distributed value: component {} is out of range; this rank has {} (0 to {})",
-                index, count, count - 1);
+    throw_error(Code::out_of_range, "component: there is no component {}; the value has {} (0 to {})", index, count,
+                count - 1);
   }
 }
 

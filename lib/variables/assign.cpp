@@ -41,14 +41,12 @@ void refuse_bool(const VariableState& state, const Use& use, std::string_view ca
 
 void refuse_add_to_total(const VariableState& state, const Use& use, std::string_view call) {
   state.refuse(
-      use,
-      Error(Code::invalid_argument,
-            fmt::format(
-                "{} to variable \"{}\" (also by update of a metric of this name): outside of step functions its value "
-                "is the SUM of all replicas' copies, so a value added to each copy would count once per replica. Make "
-                "this "
-                "call in the step function, or assign the new sum to the variable",
-                call, state.options.name)));
+      use, Error(Code::invalid_argument,
+                 fmt::format(
+                     "{} to variable \"{}\": outside of step functions its value is the SUM of all replicas' copies, "
+                     "so a value added to each copy would count once per replica. Make this call in the step "
+                     "function, or assign the new sum to the variable",
+                     call, state.options.name)));
 }
 
 }  // namespace
@@ -72,7 +70,7 @@ const Variable& Variable::write(Write how, ConstTensorView value) const {
     }
   };
   if (use.place == Place::replica && !state.is_on_read()) {
-    write_copy(use.copy, state.aggregate_written(use.copy, value).view());
+    write_copy(use.copy, state.aggregate_written(use.copy, value, call).view());
   } else if (use.place != Place::cross_replica) {
     write_copy(use.copy, value);
   } else {

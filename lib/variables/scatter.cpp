@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
+#include "context/step.hpp"
 #include "context/thread_context.hpp"
 #include "core/with_extent.hpp"
 #include "cross_device/slices.hpp"
@@ -238,6 +239,7 @@ const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices) cons
     detail::apply_sparse_update(state.copy(use.copy).view(), op, rows, 1);
   } else {
     ReplicaContext& replica = *thread_context().replica;
+    StepAccess::name_merge_call(replica, {name_of(op), state.options.name});
     const IndexedSlices all = replica.merge_call(
         [&state](Strategy&, const PerReplica<ScatterRequest>& requests) { return joined(*state.team, requests); },
         ScatterRequest{&state, op, rows});

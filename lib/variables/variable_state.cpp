@@ -92,7 +92,7 @@ void VariableState::require_aggregation() const {
       options.name, thread_context().replica->replica_id_in_sync_group());
 }
 
-const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value) {
+const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value, std::string_view call_name) {
   require_aggregation();
   const ThreadContext& context = thread_context();
   Tensor& target = scratch[static_cast<std::size_t>(copy)];  // no race: each replica uses its own element
@@ -107,6 +107,7 @@ const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value) 
   call.inputs = std::span(&value, 1);
   call.outputs = std::span(&output, 1);
   call.variable = options.name;
+  call.user = {call_name, options.name};
   context.step->meet(context.replica->local_replica(), call);
   return target;
 }

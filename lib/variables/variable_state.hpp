@@ -53,7 +53,7 @@ struct VariableState {
   void aggregate_copies(TensorView target) const;
   /// The aggregate of the values that all replicas write, stored in this replica's element of `scratch`. All replicas
   /// call this function.
-  [[nodiscard]] const Tensor& aggregate_written(int copy, ConstTensorView value);
+  [[nodiscard]] const Tensor& aggregate_written(int copy, ConstTensorView value, std::string_view call);
   /// Throws Error(invalid_argument) if the aggregation is none: a replica cannot write such a variable.
   void require_aggregation() const;
 };

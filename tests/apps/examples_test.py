@@ -35,6 +35,12 @@ def prints_the_same_on_every_layout():
     expect(lines.pop().startswith("4 replicas, pi is about 3.14"), lines)
 
 
+def refuses_a_number_that_is_none():
+    result = launcher.run(1, programs["example-workers"], "x")
+    expect(result.returncode == 2, f"exit code {result.returncode}:\n{result.stderr}")
+    expect('usage: example-workers [REPLICAS]; REPLICAS is "x", not a positive number' in result.stderr, result.stderr)
+
+
 def prints_what_its_mpi_twin_prints():
     for ranks in (2, 3):
         ported, before = (launcher.run(ranks, programs[f"example-ported-mpi{end}"]) for end in ("", "-before"))
@@ -73,6 +79,7 @@ sys.exit(run_cases([
     ("a v1 loop on 3 devices", prints(V1_LINE, "example-v1-loop", 3)),
     ("cross-device ops of the user", prints(LOG, "example-cross-device-ops")),
     ("workers have the same digits on every layout", prints_the_same_on_every_layout),
+    ("an argument that is not a number is refused", refuses_a_number_that_is_none),
     ("a ported MPI program prints what it printed on MPI", prints_what_its_mpi_twin_prints),
     ("a forgotten call is an error", is_refused_where_a_call_is_forgotten),
     ("every example is short and is run here", all_are_short_and_run_here),

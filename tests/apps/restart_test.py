@@ -153,6 +153,20 @@ def skips_a_checkpoint_without_a_manifest():
         expect(hash_in(result.stdout) == uninterrupted(), "another hash")
 
 
+def refuses_the_checkpoint_of_another_model():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name, "checkpoints")
+        result = launcher.run(2, *arguments("2,2", folder, "--save-every", "3", steps=3))
+        expect(result.returncode == 0, result.stderr)
+        saved = next(folder.glob("step-*"))
+        for option, value, part in (("--model", "cnn", "no tensor"), ("--optimizer", "sgd", 'has "optimizer/')):
+            result = launcher.run(2, *arguments("2,2", folder, "--resume", option, value))
+            expect(result.returncode == 5, f"exit code {result.returncode}:\n{result.stderr}")
+            expect_in([f"lockstep-train: --resume: {saved} was saved with another --model or --optimizer (", part,
+                       "); give those of the saved run, or another --checkpoint-dir"], result.stderr)
+            expect("track" not in result.stderr, result.stderr)
+
+
 def refuses_a_folder_of_other_things():
     result = launcher.run(2, *arguments("2,2", os.path.dirname(os.path.abspath(__file__)), "--resume"))
     expect(result.returncode == 5, f"exit code {result.returncode}:\n{result.stderr}")
@@ -184,6 +198,7 @@ cases += [
     ("a preempted run resumes where it stopped", goes_on_after_a_preemption),
     ("a damaged checkpoint is named", names_a_damaged_checkpoint),
     ("a checkpoint without a manifest is skipped with a warning", skips_a_checkpoint_without_a_manifest),
+    ("the checkpoint of another model or optimizer is refused", refuses_the_checkpoint_of_another_model),
     ("a folder of other things is refused", refuses_a_folder_of_other_things),
     ("a file beyond ulimit -f is named", names_the_file_that_is_too_large),
     ("resuming needs a directory", refuses_to_resume_from_nowhere),

@@ -110,6 +110,16 @@ def refuses(parts, *options, ranks=3, code=2, **variables):
     return case
 
 
+def refuses_a_line_of_a_configuration_file():
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder, "train.conf")
+        config.write_text("hello world\n")
+        result = launcher.run(2, train, "--config", config)
+        expect(result.returncode == 2, result.stderr)
+        expect_in([f'--config "{config}": "hello world" is not NAME=VALUE'], result.stderr)
+        expect("--help" not in result.stderr, result.stderr)
+
+
 def refuses_options_that_differ():
     for first, second, parts in (
             (["--seed", "1"], ["--seed", "2"], '--seed is "1" on rank 0, but "2" on rank 1'),
@@ -303,6 +313,9 @@ cases += [] if part != "most" else [
     ("a JSON file that cannot be written is refused", refuses(["--json", "/nowhere/x.json"], "--json", "/nowhere/x.json")),
     ("a folder as configuration file is refused", refuses(["--config", "cannot be read"], "--config", "/tmp")),
     ("a configuration file that is missing is refused", refuses(["--config", "/nowhere"], "--config", "/nowhere")),
+    ("a line of a configuration file that is not NAME=VALUE is refused", refuses_a_line_of_a_configuration_file),
+    ("--steps with --epochs is refused", refuses(["--steps: ", "--epochs"], "--steps", "1", "--epochs", "1")),
+    ("--keep-last without a directory is refused", refuses(["--keep-last: ", "give --checkpoint-dir"], "--keep-last", "1")),
     ("a missing directory is named", refuses(["--data \"/nowhere\": ", "/nowhere/train-images", "--data synthetic"], "--data", "/nowhere", code=5)),
     ("a missing file is named", damaged(lambda folder: (folder / IMAGES).unlink(), [IMAGES])),
     ("a truncated file is named", damaged(rewrite(IMAGES, lambda content: content[: len(content) // 2]), [IMAGES, "data_loss"])),

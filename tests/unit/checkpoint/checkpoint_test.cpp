@@ -303,6 +303,38 @@ TEST(Checkpoint, refuses_to_resume_from_a_folder_of_other_things) {
   });
 }
 
+TEST(Checkpoint, refuses_an_empty_directory_before_it_writes) {
+  on_workers({1, 1}, [](Strategy& strategy) {
+    Checkpoint checkpoint(strategy);
+    checkpoint.track("w", strategy.variable<float>(1.0F));
+    const std::vector<std::string> parts{"the directory is \"\"", "\".\" for the current one"};
+    expect_error(Code::invalid_argument, parts, [&] { checkpoint.save("", 1); });
+    expect_error(Code::invalid_argument, parts, [&] { (void)checkpoint.save_async("", 1); });
+    expect_error(Code::invalid_argument, parts, [&] { checkpoint.restore("", 1); });
+    expect_error(Code::invalid_argument, parts, [&] { checkpoint.restore_latest(""); });
+    expect_error(Code::invalid_argument, {"restore: the path is \"\""}, [&] { checkpoint.restore(""); });
+    EXPECT_FALSE(std::filesystem::exists("step-000000000001"));
+  });
+}
+
+TEST(Checkpoint, refuses_to_restore_a_folder_without_a_manifest) {
+  const TemporaryDirectory directory;
+  on_workers({1, 1}, [&](Strategy& strategy) {
+    Checkpoint checkpoint(strategy);
+    checkpoint.track("w", strategy.variable<float>(1.0F));
+    const std::string folder = checkpoint.save(directory.path(), 1);
+    expect_error(Code::invalid_argument,
+                 {directory.path().string() + " is not the folder of a checkpoint: it has no manifest.json",
+                  "restore(directory, step)", "restore_latest(directory)"},
+                 [&] { checkpoint.restore(directory.path()); });
+    strategy.communicator().barrier();
+    if (strategy.is_chief()) std::filesystem::remove(folder + "/manifest.json");
+    strategy.communicator().barrier();
+    expect_error(Code::invalid_argument, {folder + " is not the folder of a checkpoint", "that was completed"},
+                 [&] { checkpoint.restore(folder); });
+  });
+}
+
 TEST(Checkpoint, refuses_variables_of_another_strategy) {
   MirroredStrategy strategy = mirrored(2);
   MirroredStrategy other = mirrored(2);

@@ -90,7 +90,7 @@ void flip(const std::filesystem::path& file, std::int64_t place) {
 TEST(DamagedCheckpoint, is_refused_when_a_file_is_missing) {
   expect_refused(Code::invalid_argument, {"state.safetensors", "No such file"},
                  [](const auto& folder) { std::filesystem::remove(folder / "state.safetensors"); });
-  expect_refused(Code::invalid_argument, {"manifest.json", "No such file"},
+  expect_refused(Code::invalid_argument, {"step-000000000001", "it has no manifest.json"},
                  [](const auto& folder) { std::filesystem::remove(folder / "manifest.json"); });
   expect_refused(Code::invalid_argument, {"step-000000000001", "No such file"},
                  [](const auto& folder) { std::filesystem::remove_all(folder); });
@@ -142,9 +142,9 @@ TEST(ForeignCheckpoint, is_refused_when_names_shapes_or_types_differ) {
     });
   };
   restored_into([](Job& job, Strategy&) { job.checkpoint.track("w", job.w).track("random", job.random); },
-                {"state.safetensors", "\"n\"", "not tracked", "RestoredNames::tracked"});
+                {"state.safetensors", "\"n\"", "no object is tracked", "RestoredNames::tracked"});
   restored_into([](Job& job, Strategy&) { job.checkpoint.track("w", job.w).track("n", job.n); },
-                {"\"random\"", "not tracked"});
+                {"\"random\"", "no object is tracked"});
   restored_into(
       [](Job& job, Strategy& strategy) {
         job.checkpoint.track("random", job.random).track("n", job.n);

@@ -180,6 +180,9 @@ TEST(Misuse, of_a_replica_context_has_three_distinct_errors) {
   strategy.run([&](ReplicaContext& replica) { kept[static_cast<std::size_t>(replica.local_replica())] = &replica; });
   const auto use = [&](ReplicaContext& replica) { (void)replica.all_reduce(ReduceOp::sum, 1.0F); };
   expect_error(Code::failed_precondition, {"valid only inside the step function"}, [&] { use(*kept[0]); });
+  expect_error(Code::failed_precondition, {"all_reduce: called inside merge_call", "Strategy&"}, [&] {
+    strategy.run([&](ReplicaContext& replica) { replica.merge_call([&](Strategy&) { use(replica); }); });
+  });
   expect_error(Code::failed_precondition, {"mismatching ReplicaContext", "replica 0", "replica 1"}, [&] {
     strategy.run([&](ReplicaContext& replica) {
       if (replica.local_replica() == 1) use(*kept[0]);

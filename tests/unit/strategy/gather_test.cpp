@@ -58,7 +58,8 @@ TEST(Gather, takes_every_dtype_empty_parts_and_trees) {
 TEST(Gather, refuses_parts_that_cannot_be_concatenated) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<Tensor> scalars({Tensor::scalar(1.0F), Tensor::scalar(2.0F)});
-  expect_error(Code::invalid_argument, {"gather", "axis is 0", "scalar"}, [&] { (void)strategy.gather(scalars, 0); });
+  expect_error(Code::invalid_argument, {"gather: the value is a scalar", "along axis 0", "shape [1]"},
+               [&] { (void)strategy.gather(scalars, 0); });
   const PerReplica<Tensor> rows({tensor({1, 2}, Shape{1, 2}), tensor({1, 2, 3}, Shape{1, 3})});
   expect_error(Code::invalid_argument, {"gather", "[1, 3] on replica 1", "[1, 2] on replica 0", "axis 0"},
                [&] { (void)strategy.gather(rows, 0); });

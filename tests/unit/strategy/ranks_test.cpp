@@ -222,6 +222,22 @@ TEST(Ranks, that_make_no_merge_call_get_no_advice_about_merge_calls) {
   });
 }
 
+TEST(Ranks, get_no_advice_about_merge_calls_if_local_replicas_differ) {
+  on_workers({2, 1}, [&](Strategy& strategy) {
+    if (strategy.communicator().rank() == 1) {
+      EXPECT_THROW((void)strategy.reduce(ReduceOp::sum, strategy.run([] { return 1; })), Error);
+      return;
+    }
+    const std::string error = error_of([&] {
+      strategy.run([&](ReplicaContext& replica) {
+        (void)strategy.variable(Tensor(DType::f32, Shape{1 + replica.local_replica()}), {.name = "m"});
+      });
+    });
+    expect_all(error, {"variable \"m\"", "f32[2] on replica 1 but f32[1] on replica 0"});
+    EXPECT_EQ(error.find("merge_call calls"), std::string::npos) << error;
+  });
+}
+
 TEST(Ranks, go_on_after_one_more_collective_inside_a_merge_call) {
   for (const bool is_strategy_call : {true, false}) {
     for (const auto& layout : {std::vector<int>{1, 1}, {2, 1}}) {

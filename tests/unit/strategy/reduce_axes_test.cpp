@@ -44,7 +44,8 @@ TEST(ReduceByName, takes_an_aggregation_that_is_a_reduction) {
   EXPECT_EQ(strategy.extended().reduce_to(VariableAggregation::sum, x, x).value(), 3.0F);
   EXPECT_EQ(reduce_op_of(VariableAggregation::mean), ReduceOp::mean);
   for (const auto wrong : {VariableAggregation::none, VariableAggregation::only_first_replica}) {
-    expect_error(Code::invalid_argument, {"reduce_to: ", std::string(to_string(wrong))},
+    expect_error(Code::invalid_argument,
+                 {"reduce_to: the aggregation " + std::string(to_string(wrong)) + " is not a reduction"},
                  [&] { (void)strategy.extended().reduce_to(wrong, x, x); });
     expect_error(Code::invalid_argument, {"reduce_op_of", "must be sum or mean"}, [&] { (void)reduce_op_of(wrong); });
   }

@@ -203,13 +203,30 @@ TEST(RunFailure, in_sequential_mode_starts_no_further_replica) {
   EXPECT_EQ(started, 1);
 }
 
+TEST(RunFailure, of_a_replica_that_returns_early_names_the_call_that_the_user_made) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto m = strategy.variable<float>(1.0F, {.name = "m", .aggregation = VariableAggregation::mean});
+  const auto expect_named = [&](const std::string& call, const auto& make) {
+    expect_error(Code::failed_precondition, {"replica 0 returned from the step while replica 1 waits in " + call + ";"},
+                 [&] {
+                   strategy.run([&](ReplicaContext& replica) {
+                     if (replica.local_replica() == 1) make(replica);
+                   });
+                 });
+  };
+  expect_named("assign_add of variable \"m\"", [&](ReplicaContext&) { m.assign_add(1.0F); });
+  expect_named("the creation of variable \"late\"",
+               [&](ReplicaContext&) { (void)strategy.variable<float>(1.0F, {.name = "late"}); });
+  expect_named("merge_call", [](ReplicaContext& replica) { replica.merge_call([](Strategy&) {}); });
+}
+
 TEST(RunFailure, of_a_replica_that_returns_early_is_detected_at_once) {
   for (const RunMode mode : {RunMode::concurrent, RunMode::sequential}) {
     for (const int early : {0, 1, 2}) {
       MirroredStrategy strategy = mirrored(3);
       expect_error(Code::failed_precondition,
                    {"replica " + std::to_string(early) + " returned from the step", "waits in all_reduce",
-                    "different number of all_reduce"},
+                    "each must make the same calls"},
                    [&] {
                      strategy.run({.mode = mode}, [&](ReplicaContext& replica) {
                        if (replica.local_replica() != early) (void)replica.all_reduce(ReduceOp::sum, 1.0F);

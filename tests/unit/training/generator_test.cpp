@@ -277,6 +277,16 @@ TEST(Generator, made_outside_refuses_unequal_draws) {
   });
 }
 
+TEST(Generator, names_itself_if_a_replica_does_not_draw) {
+  MirroredStrategy strategy = mirrored(2);
+  Generator generator = Generator::from_seed(1);
+  expect_error(Code::failed_precondition, {"replica 1 waits in a draw from a Generator that was created outside"}, [&] {
+    strategy.run([&](ReplicaContext& replica) {
+      if (replica.local_replica() == 1) (void)draw(generator, 1);
+    });
+  });
+}
+
 TEST(Generator, refuses_updates_and_other_strategies) {
   MirroredStrategy strategy = mirrored(2);
   MirroredStrategy other = mirrored(2);

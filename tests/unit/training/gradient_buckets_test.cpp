@@ -220,5 +220,16 @@ TEST(GradientBuckets, refuse_what_makes_no_sense) {
   });
 }
 
+TEST(GradientBuckets, refuse_lists_of_different_shapes) {
+  on_ranks({2}, [](Communicator& comm) {
+    Tensor four(DType::f32, Shape{4});
+    Tensor three(DType::f32, Shape{3});
+    const std::vector<std::vector<TensorView>> lists{{four.view()}, {three.view()}};
+    expect_error(Code::invalid_argument,
+                 {"GradientBuckets: tensor 0 is f32 [3] in gradients[1] but f32 [4] in gradients[0]"},
+                 [&] { GradientBuckets buckets(comm, lists); });
+  });
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -3,6 +3,7 @@
 
 #include "cross_device/gather.hpp"
 
+#include "base/check.hpp"
 #include "core/with_extent.hpp"
 #include "cross_device/distributed_items.hpp"
 #include "device/host/host_elements.hpp"

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "support/errors.hpp"
 #include "unit/strategy/strategies.hpp"
 
 namespace lockstep::test {

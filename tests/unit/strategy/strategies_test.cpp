@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "support/errors.hpp"
 #include "unit/strategy/strategies.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::test {
 namespace {

@@ -46,7 +46,7 @@ constexpr std::string_view removed_prefix = ".removed-";
 /// The name that a file or folder has when it is complete: "step-000000000120" for a folder of unfinished_path. All
 /// other names are unchanged.
 std::string final_name(const Path& path) {
-  const std::string name = path.filename().string();
+  std::string name = path.filename().string();
   const std::size_t at = name.rfind(unfinished_prefix);
   if (at == std::string::npos) return name;
   if (at > 0) return name.substr(0, at);  // a file that save_safetensors writes

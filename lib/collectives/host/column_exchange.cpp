@@ -43,7 +43,8 @@ void ColumnExchange::post_round(Transport& transport, Workspace& workspace, Tran
   for (int message = 1; message <= round.messages; ++message) {
     const int target = rank_at(message * round.weight, column());
     if (round.block_count(message) == 1) {  // no block is written again, so it can be sent from where it is
-      const std::byte* const block = blocks_[static_cast<std::size_t>(message * round.weight)];
+      const int number = message * round.weight;
+      const std::byte* const block = blocks_[static_cast<std::size_t>(number)];
       transfers.send(transport, target, {block, block_bytes()});
       continue;
     }

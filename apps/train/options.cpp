@@ -105,8 +105,7 @@ std::vector<int> replica_counts(const std::string& text, int ranks) {
   if (counts.size() != static_cast<std::size_t>(ranks)) {
     refuse(
         "--replicas-per-rank \"{}\": the list has {} entr{}, but the job has {} rank{}; give one entry per rank, or "
-        "one "
-        "number for all",
+        "one number for all",
         text, counts.size(), counts.size() == 1 ? "y" : "ies", ranks, ranks == 1 ? "" : "s");
   }
   return counts;

@@ -321,7 +321,7 @@ class Checker {
   }
 
   /// Whether one of the two views is the part of its replica in the other one, in host memory. The output of a
-  /// reduce_scatter may also be at the begin of the input, where MPI_IN_PLACE has it.
+  /// reduce_scatter may also be at the beginning of the input, where MPI_IN_PLACE has it.
   [[nodiscard]] bool is_own_part(const Extent& earlier, const Extent& later, const HostItem& item) const {
     if (!kind_.has_own_parts() || earlier.is_output == later.is_output || earlier.name.item != later.name.item ||
         item.is_on_gpus()) {

@@ -186,22 +186,30 @@ class EveryKind {
   std::vector<std::int64_t> out_;
 };
 
-TEST(SeveralNodes, gives_the_values_of_every_collective_at_random_sizes_roots_and_times) {
-  for (const auto& leaders : all_leaders) {
+/// Makes `calls` calls with random roots and sizes, `call(every, number, root, part)`, on the ranks of each layout,
+/// with shared memory and without.
+template <class Call>
+void make_random_calls(const std::vector<std::vector<int>>& layouts, int calls, unsigned seed, const Call& call) {
+  for (const auto& leaders : layouts) {
     for (const bool share_memory : {true, false}) {
-      on_nodes(one_replica_each(leaders), {.share_memory = share_memory}, [](Communicator& comm) {
+      on_nodes(one_replica_each(leaders), {.share_memory = share_memory}, [&](Communicator& comm) {
         CommunicatorAccess::set_test_hooks(comm, &delays_and_hidden_memory);
         EveryKind every(comm);
-        std::minstd_rand random(17);  // the same on all ranks
-        for (int number = 0; number < 120; ++number) {
-          const auto kind = static_cast<unsigned>(number) % EveryKind::kinds;
+        std::minstd_rand random(seed);  // the same on all ranks
+        for (int number = 0; number < calls; ++number) {
           const int root = static_cast<int>(random() % static_cast<unsigned>(comm.size()));
-          every.call(kind, root, std::size_t{1} << random() % 15, number);
+          call(every, number, root, std::size_t{1} << random() % 15);
           if (testing::Test::HasFatalFailure()) return;
         }
       });
     }
   }
+}
+
+TEST(SeveralNodes, gives_the_values_of_every_collective_at_random_sizes_roots_and_times) {
+  make_random_calls(all_leaders, 120, 17, [](EveryKind& every, int number, int root, std::size_t part) {
+    every.call(static_cast<unsigned>(number) % EveryKind::kinds, root, part, number);
+  });
 }
 
 /// So many that small parts travel in several rounds, and large ones in one.
@@ -228,21 +236,9 @@ TEST(SeveralNodes, exchange_parts_of_every_size) {
 TEST(SeveralNodes, and_one_node_give_the_values_of_calls_in_place) {
   std::vector<std::vector<int>> layouts = all_leaders;
   layouts.push_back({0, 0, 0});
-  for (const auto& leaders : layouts) {
-    for (const bool share_memory : {true, false}) {
-      on_nodes(one_replica_each(leaders), {.share_memory = share_memory}, [](Communicator& comm) {
-        CommunicatorAccess::set_test_hooks(comm, &delays_and_hidden_memory);
-        EveryKind every(comm);
-        std::minstd_rand random(18);  // the same on all ranks
-        for (int number = 0; number < 60; ++number) {
-          const auto kind = static_cast<unsigned>(number) % EveryKind::kinds_in_place;
-          const int root = static_cast<int>(random() % static_cast<unsigned>(comm.size()));
-          every.call_in_place(kind, root, std::size_t{1} << random() % 15, number);
-          if (testing::Test::HasFatalFailure()) return;
-        }
-      });
-    }
-  }
+  make_random_calls(layouts, 60, 18, [](EveryKind& every, int number, int root, std::size_t part) {
+    every.call_in_place(static_cast<unsigned>(number) % EveryKind::kinds_in_place, root, part, number);
+  });
 }
 
 /// The ranks of one node start; those of the other node come late, with another call.

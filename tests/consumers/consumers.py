@@ -85,14 +85,13 @@ class Consumers:
         run(['cmake', '--build', 'build'], cwd=path)
         self.start(os.path.join(path, 'build', 'consumer'))
 
-    # Each source of the library is compiled alone, which finds what one forgets to include of lockstep's own headers.
     def meson_subproject(self):
         path = self.folder('subproject', 'program.cpp', 'subproject/meson.build')
         os.makedirs(os.path.join(path, 'subprojects', 'lockstep'))
         for name in ('meson.build', 'meson_options.txt', 'include', 'lib'):
             os.symlink(os.path.join(self.source, name), os.path.join(path, 'subprojects', 'lockstep', name))
-        run(['meson', 'setup', '--wrap-mode=forcefallback', '-Dbuildtype=plain', '-Dlockstep:werror=false',
-             '-Dlockstep:kernels=few', '-Dlockstep:cuda=disabled', 'build'], cwd=path)
+        run(['meson', 'setup', '--wrap-mode=forcefallback', '-Dbuildtype=plain', '-Dunity=on', '-Dunity_size=16',
+             '-Dlockstep:werror=false', '-Dlockstep:kernels=few', '-Dlockstep:cuda=disabled', 'build'], cwd=path)
         run(['ninja', '-C', 'build', '-j', str(os.cpu_count())], cwd=path)
         self.start(os.path.join(path, 'build', 'consumer'))
 

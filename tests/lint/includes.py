@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every file includes, itself or through headers of lockstep, the standard headers of the names that it uses. Prints what is missing.
+"""Every file includes, itself or through headers of lockstep, the headers of the names that it uses: the standard headers, and in lib/
+those of lockstep. Prints what is missing.
 
   includes.py SOURCE
 
@@ -148,6 +149,16 @@ for kind in ('milliseconds', 'seconds', 'microseconds', 'nanoseconds', 'minutes'
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 USE = re.compile(r'\bstd::((?:chrono::|ranges::|views::|filesystem::|this_thread::|numbers::)?\w+)')
+
+# What a file of lib/ or include/ declares outside of classes: functions, types, aliases.
+NO_TYPE = 'return|else|if|for|while|switch|using|namespace|template|case|static_assert|extern|typedef|friend|delete|throw|new|class|struct|union|enum|concept'
+FUNCTION = rf'(?!(?:{NO_TYPE})\b)(?:\[\[\w+\]\] )?[A-Za-z_][\w:<>,&* ]*?[ &*>](\w+)\('
+ATTRIBUTES = r'(?:alignas\([^)]*\) |[A-Z_]{4,}(?:\([^)]*\))? |\[\[\w+\]\] )*'
+KIND = r'(?:class|struct|union|enum class|enum|concept|using(?! enum))'
+DECLARED = re.compile(rf'^(?:{FUNCTION}|{KIND} {ATTRIBUTES}(\w+))', re.MULTILINE)
+# Names that classes, functions and templates declare: where one of these is used, no header may be needed.
+INNER = re.compile(rf'^ +(?:{FUNCTION}|(?:friend )?{KIND} {ATTRIBUTES}(\w+))|\b(?:typename|class)(?:\.\.\.)? (\w+)|[\w>&*] (\w+)(?:[,)]| = \[)', re.MULTILINE)
+OWN_USE = re.compile(r'(?<![\w.>:])((?:(?:lockstep::)?detail::|lockstep::)?)(\w+)\b(\()?')
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 
 
@@ -169,6 +180,7 @@ class Tree:
         self.source = source
         self.texts = {}
         self.closures = {}
+        self.code = {}
         for top in FOLDERS:
             for folder, _, names in sorted(os.walk(os.path.join(source, top))):
                 for name in sorted(names):
@@ -176,6 +188,8 @@ class Tree:
                         path = os.path.relpath(os.path.join(folder, name), source)
                         with open(os.path.join(source, path), encoding='utf-8') as file:
                             self.texts[path] = file.read()
+                        # without comments and literals, with the same lines
+                        self.code[path] = NOISE.sub(lambda match: '\n' * match[0].count('\n'), self.texts[path])
 
     def resolve(self, path, name):
         """The file of lockstep that an include of `path` means, or None."""
@@ -186,48 +200,76 @@ class Tree:
         return None
 
     def closure(self, path):
-        """The headers of others that a file includes, through headers of lockstep too."""
-        seen, others, pending = {path}, set(), [path]
-        while pending:
-            current = pending.pop()
-            if current in self.closures:
-                others |= self.closures[current]
-                continue
-            for _, name in INCLUDE.findall(self.texts[current]):
-                own = self.resolve(current, name)
-                if own is None:
-                    others.add(name)
-                elif own not in seen:
-                    seen.add(own)
-                    pending.append(own)
-        self.closures[path] = others
-        return others
+        """The file, and what it includes, through headers of lockstep too: paths of lockstep, and the names of other headers."""
+        if path not in self.closures:
+            seen, pending = {path}, [path]
+            while pending:
+                current = pending.pop()
+                for _, name in INCLUDE.findall(self.texts[current]):
+                    own = self.resolve(current, name)
+                    if own is not None and own not in seen:
+                        pending.append(own)
+                    seen.add(own or name)
+            self.closures[path] = seen
+        return self.closures[path]
+
+    def own_names(self):
+        """{name: (the files of lib/ and include/ that declare it, whether it is a type)}, if a header does, and no class or function has one of its own."""
+        files, types, inner = {}, set(), set()
+        for path, code in self.code.items():
+            if path.startswith(('lib/', 'include/')):
+                for function, kind in DECLARED.findall(code):
+                    files.setdefault(function or kind, set()).add(path)
+                    types.update([kind] if kind else [])
+                inner.update(name for names in INNER.findall(code) for name in names)
+        return {name: (paths, name in types) for name, paths in files.items()
+                if name not in inner and any(path.endswith('.hpp') for path in paths)}
+
+
+def missing_standard(tree, path, known):
+    """Yields (line, name, header) of the first use of each standard header that is not included."""
+    code, included, reported = tree.code[path], None, set()
+    for match in USE.finditer(code):
+        headers = known.get(match[1])
+        if headers is None:
+            continue
+        included = tree.closure(path) if included is None else included
+        first = min(headers, key=lambda header: (match[1] not in NAMES.get(header, '').split(), header))
+        if not headers & included and first not in reported:
+            reported.add(first)
+            yield code.count('\n', 0, match.start()) + 1, 'std::' + match[1], first
+
+
+def missing_own(tree, path, known):
+    """Yields (line, name, header) of the first use of each name of lockstep whose header is not included."""
+    code, included, reported = tree.code[path], tree.closure(path), set()
+    for match in OWN_USE.finditer(code):
+        paths, is_type = known.get(match[2], (included, False))
+        if (is_type or match[3]) and not paths & included and match[2] not in reported:
+            reported.add(match[2])
+            header = min(header for header in paths if header.endswith('.hpp'))
+            yield code.count('\n', 0, match.start()) + 1, match[2], header.split('/', 1)[1]
 
 
 def missing(source):
     """Yields (path, line, name, header) for each name whose header is not included."""
-    known = headers_by_name()
+    standard = headers_by_name()
     tree = Tree(source)
-    for path, text in tree.texts.items():
-        code = NOISE.sub(lambda match: '\n' * match[0].count('\n'), text)
-        included = None
-        reported = set()
-        for match in USE.finditer(code):
-            headers = known.get(match[1])
-            if headers is None:
-                continue
-            included = tree.closure(path) if included is None else included
-            first = min(headers, key=lambda header: (match[1] not in NAMES.get(header, '').split(), header))
-            if not headers & included and first not in reported:
-                reported.add(first)
-                yield path, code.count('\n', 0, match.start()) + 1, match[1], first
+    own = tree.own_names()
+    for path in tree.texts:
+        for found in missing_standard(tree, path, standard):
+            yield path, *found
+        # headers.py compiles those of include/ alone
+        if path.startswith('lib/'):
+            for found in missing_own(tree, path, own):
+                yield path, *found
 
 
 def main():
     found = list(missing(os.path.abspath(sys.argv[1])))
     for path, line, name, header in found:
-        print(f'{path}:{line}: uses std::{name} without #include <{header}>')
-    print(f'{len(found)} missing includes of standard headers')
+        print(f'{path}:{line}: uses {name} without #include <{header}>')
+    print(f'{len(found)} missing includes')
     return 1 if found else 0
 
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A custom training loop on the devices of one process: example-mirrored [REPLICAS]. Fits y = a x + b.
+// A custom training loop on the devices of one process: example-mirrored [DEVICE...]. Fits y = a x + b.
 
 #include <lockstep/lockstep.hpp>
 
@@ -26,8 +26,8 @@ lockstep::Dataset<Points> points() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> devices;
-  for (int i = 0; i < (argc > 1 ? std::stoi(argv[1]) : 2); ++i) devices.push_back("cpu:" + std::to_string(i));
+  std::vector<std::string> devices(argv + 1, argv + argc);
+  if (devices.empty()) devices = {"cpu:0", "cpu:1"};
   lockstep::MirroredStrategy strategy(devices);
 
   const auto line = strategy.variable<float>(std::vector<float>{0, 0}, {.name = "line"});

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop of tf.compat.v1, as in programs that ran in sessions: example-v1-loop [REPLICAS]. Fits y = a x. Its use of
+// A loop of tf.compat.v1, as in programs that ran in sessions: example-v1-loop [DEVICE...]. Fits y = a x. Its use of
 // iterators and configurations is deprecated, as in tf.distribute; new programs begin like mirrored.cpp.
 
 #include <lockstep/lockstep.hpp>
@@ -20,8 +20,8 @@ using Points = std::tuple<lockstep::Tensor, lockstep::Tensor>;
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> devices;
-  for (int i = 0; i < (argc > 1 ? std::stoi(argv[1]) : 2); ++i) devices.push_back("cpu:" + std::to_string(i));
+  std::vector<std::string> devices(argv + 1, argv + argc);
+  if (devices.empty()) devices = {"cpu:0", "cpu:1"};
   lockstep::v1::MirroredStrategy strategy(devices);
   const lockstep::v1::Config config = strategy.update_config_proto({});  // a copy, for a session of this strategy
 

@@ -69,14 +69,14 @@ LOG = "1: mean of 3 x f32[2]\n2: sum of 3 x f64[]\n3: mean of 3 x f32[]\nmean lo
 AVERAGES = "in a step of two replicas: 1.5\nin cross-replica context: 1.875\nwithout a strategy: 1.5\n"
 
 sys.exit(run_cases([
-    ("a training loop on 1 device", prints(LINE, "example-mirrored", 1)),
+    ("a training loop on 1 device", prints(LINE, "example-mirrored", "cpu:0")),
     ("a training loop on 2 devices", prints(LINE, "example-mirrored")),
-    ("a training loop on 3 devices", prints(LINE, "example-mirrored", 3)),
+    ("a training loop on 3 devices", prints(LINE, "example-mirrored", "cpu:0", "cpu:1", "cpu:2")),
     ("one device", prints("1 replica, sum 90\n", "example-one-device")),
     ("a library function in each context", prints(AVERAGES, "example-library-function")),
-    ("a v1 loop on 1 device", prints(V1_LINE, "example-v1-loop", 1)),
+    ("a v1 loop on 1 device", prints(V1_LINE, "example-v1-loop", "cpu:0")),
     ("a v1 loop on 2 devices", prints(V1_LINE, "example-v1-loop")),
-    ("a v1 loop on 3 devices", prints(V1_LINE, "example-v1-loop", 3)),
+    ("a v1 loop on 3 devices", prints(V1_LINE, "example-v1-loop", "cpu:0", "cpu:1", "cpu:2")),
     ("cross-device ops of the user", prints(LOG, "example-cross-device-ops")),
     ("workers have the same digits on every layout", prints_the_same_on_every_layout),
     ("an argument that is not a number is refused", refuses_a_number_that_is_none),

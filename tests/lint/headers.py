@@ -5,7 +5,8 @@
 
   headers.py SOURCE BUILD
 
-Only headers of interop/ are compiled with the include folders of other libraries (those that the library is compiled
+Headers of the standard library are precompiled, because most of the time goes there; that each header includes those
+whose names it uses is what includes.py checks. Only headers of interop/ are compiled with the include folders of other libraries (those that the library is compiled
 with). They are skipped if a header of another library is not installed.
 """
 
@@ -44,6 +45,19 @@ def public_headers(source):
         for name in sorted(names):
             if name.endswith('.hpp'):
                 yield os.path.relpath(os.path.join(folder, name), include)
+
+
+def precompiled(source, command, directory, scratch):
+    """The options by which a compilation begins with all headers of the standard library that public headers include."""
+    names = set()
+    for header in public_headers(source):
+        with open(os.path.join(source, 'include', header), encoding='utf-8') as file:
+            names.update(re.findall(r'^#include <([a-z_]+)>', file.read(), re.MULTILINE))
+    path = os.path.join(scratch, 'standard.hpp')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.writelines(f'#include <{name}>\n' for name in sorted(names))
+    subprocess.run(command + ['-x', 'c++-header', path, '-o', path + '.gch'], cwd=directory, check=True)
+    return ['-include', path]
 
 
 def compile_alone(header, command, directory, scratch):
@@ -87,7 +101,8 @@ def main():
     print(f'1..{len(headers)}', flush=True)
     failed = 0
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        commands = {'interop': interop, 'plain': plain}
+        begin = precompiled(source, plain, directory, scratch)
+        commands = {'interop': interop + begin, 'plain': plain + begin}
         jobs = [pool.submit(check, source, header, commands, directory, scratch) for header in headers]
         for number, (header, job) in enumerate(zip(headers, jobs), 1):
             code, text, skipped = job.result()

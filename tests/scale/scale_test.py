@@ -51,7 +51,7 @@ def check_schedules_of_all_reduce():
 
 def check_collectives(ranks, nodes):
     """What a communicator does: the agreement and the data, in the memory of nodes and by messages."""
-    sizes = [8, 4096, 65536, 1048576]
+    sizes = [8, 4096, 65536, 262144]
     ours = run(ranks, nodes, [f'{name}:call:{size}' for name in COLLECTIVES for size in sizes])
     peers = [run(ranks, nodes, [f'{name}:mpi:{size}' for name in COLLECTIVES for size in sizes], selector)
              for selector in ('ompi', 'mvapich2')]

@@ -9,6 +9,7 @@
 #include "support/collective_cases.hpp"
 #include "support/delays.hpp"
 #include "support/nodes.hpp"
+#include "support/quick.hpp"
 #include "support/ranks.hpp"
 #include "transport/shm/node_group.hpp"
 
@@ -51,7 +52,7 @@ void check_on_several_nodes(const detail::TestHooks& hooks) {
       CommunicatorAccess::set_test_hooks(comm, &hooks);
       check_every_collective(comm);
       std::minstd_rand sizes(7);  // the same on all ranks
-      for (int i = 0; i < 200; ++i) {
+      for (int i = 0; i < (is_quick() ? 50 : 200); ++i) {
         std::vector<std::int64_t> values(1 + sizes() % (sizes() % 3 == 0 ? 20 : 5000));
         for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<std::int64_t>(k) * comm.rank() + i;
         comm.all_reduce(std::span(values), ReduceOp::sum);

@@ -125,7 +125,7 @@ TEST_P(MixedRadixAllReduce, has_them_if_the_ranks_of_a_node_share_memory) {
   const std::vector<int>& counts = GetParam();
   const auto ops = every_op(std::accumulate(counts.begin(), counts.end(), 0));
   int count = 0;
-  for (const std::string pattern : {"n.0", "n.r0", "n.2.f2", "n.f3", "2.0", ""}) {
+  for (const std::string& pattern : some_of<std::string>({"n.0", "n.r0", "n.2.f2", "n.f3", "2.0", ""})) {
     for (const int segments : {1, 3}) {
       std::atomic<int> wrong{0};
       const std::size_t per_node = 1 + static_cast<std::size_t>(count++) % 4;

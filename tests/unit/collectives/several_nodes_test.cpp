@@ -9,6 +9,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/delays.hpp"
 #include "support/nodes.hpp"
+#include "support/quick.hpp"
 
 #include <gtest/gtest.h>
 
@@ -207,9 +208,10 @@ void make_random_calls(const std::vector<std::vector<int>>& layouts, int calls, 
 }
 
 TEST(SeveralNodes, gives_the_values_of_every_collective_at_random_sizes_roots_and_times) {
-  make_random_calls(all_leaders, 120, 17, [](EveryKind& every, int number, int root, std::size_t part) {
-    every.call(static_cast<unsigned>(number) % EveryKind::kinds, root, part, number);
-  });
+  make_random_calls(all_leaders, is_quick() ? 40 : 120, 17,
+                    [](EveryKind& every, int number, int root, std::size_t part) {
+                      every.call(static_cast<unsigned>(number) % EveryKind::kinds, root, part, number);
+                    });
 }
 
 /// So many that small parts travel in several rounds, and large ones in one.
@@ -236,7 +238,7 @@ TEST(SeveralNodes, exchange_parts_of_every_size) {
 TEST(SeveralNodes, and_one_node_give_the_values_of_calls_in_place) {
   std::vector<std::vector<int>> layouts = all_leaders;
   layouts.push_back({0, 0, 0});
-  make_random_calls(layouts, 60, 18, [](EveryKind& every, int number, int root, std::size_t part) {
+  make_random_calls(layouts, is_quick() ? 20 : 60, 18, [](EveryKind& every, int number, int root, std::size_t part) {
     every.call_in_place(static_cast<unsigned>(number) % EveryKind::kinds_in_place, root, part, number);
   });
 }

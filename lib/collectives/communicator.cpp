@@ -178,10 +178,8 @@ void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr
 detail::Engine& CommunicatorAccess::engine(const Communicator& communicator) { return *communicator.state_->engine; }
 
 void CommunicatorAccess::set_test_hooks(Communicator& communicator, const detail::TestHooks* hooks) {
-  detail::Transport& transport = communicator.state_->engine->transport();
-  for (detail::NodeGroup* const group : {transport.node_group(), transport.local_group()}) {
-    if (group != nullptr) group->set_test_hooks(hooks);
-  }
+  if (detail::NodeGroup* const group = communicator.state_->engine->transport().sharing_group())
+    group->set_test_hooks(hooks);
 }
 
 void CommunicatorAccess::forget_propagated(const Communicator& communicator) {

@@ -33,7 +33,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
   if (const auto schedule = schedule_of(call, checked)) {
     const bool may_be_forced = call.traits().reduces() && !call.traits().has_own_outputs();
     detail::add_schedule(descriptor, schedule->fingerprint(), may_be_forced ? schedules->forced_radices() : "");
-    detail::NodeGroup* const group = schedule->begins_in_node() ? engine->transport().local_group() : nullptr;
+    detail::NodeGroup* const group = schedule->begins_in_node() ? engine->transport().sharing_group() : nullptr;
     return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked), group);
   }
   if (detail::NodeGroup* const group = engine->transport().node_group()) {
@@ -141,16 +141,23 @@ bool Communicator::State::is_carried(const Call& call, const detail::Descriptor&
 std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
     const Call& call, const std::vector<detail::HostItem>& items) const {
   if (schedules == nullptr) return nullptr;
-  std::int64_t bytes = 0;
-  for (const auto& item : items) bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
   const detail::Traits& kind = call.traits();
+  if (kind.is_all_to_all() || kind.pattern == detail::Pattern::barrier) return nullptr;
+  std::int64_t bytes = 0;
+  for (const auto& item : items) {
+    const std::int64_t elements =
+        kind.has_own_parts() ? static_cast<std::int64_t>(item.part_of(kind, layout.replicas(), layout.replicas()).first)
+                             : item.count();
+    bytes += elements * static_cast<std::int64_t>(size_of(item.dtype));
+  }
   if (kind.pattern == detail::Pattern::broadcast) return schedules->find_broadcast(bytes);
-  if (kind.reduces() && kind.has_root()) return schedules->find_reduce(bytes);
-  if (kind.reduces()) return kind.has_own_outputs() ? schedules->find_even(bytes) : schedules->find(bytes);
-  if ((!kind.gathers() && !kind.scatters()) || kind.has_rows()) return nullptr;
-  const std::int64_t all_bytes = bytes * layout.replicas();
-  const auto parts = static_cast<std::int64_t>(items.size()) * layout.replicas();
-  return kind.has_root() ? schedules->find_rooted_parts(all_bytes, parts) : schedules->find_even(all_bytes);
+  if (kind.has_own_parts()) {
+    if (kind.gathers() && engine->transport().node_group() != nullptr)
+      return kind.has_rows() ? schedules->find_in_node() : nullptr;
+    const auto parts = static_cast<std::int64_t>(items.size()) * layout.replicas();
+    return kind.has_root() ? schedules->find_rooted_parts(bytes, parts) : schedules->find_even(bytes);
+  }
+  return kind.has_root() ? schedules->find_reduce(bytes) : schedules->find(bytes);
 }
 
 std::shared_ptr<detail::Operation> Communicator::State::acquire(const Call& call, std::span<const Item> items,

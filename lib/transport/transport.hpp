@@ -128,6 +128,12 @@ class Transport {
   /// of their ranks. On a node with one rank, that rank is the only member. Null on all ranks if there is only one
   /// node, or if two ranks of any node cannot access each other's memory.
   [[nodiscard]] virtual NodeGroup* local_group() noexcept = 0;
+  /// The memory that the ranks of this rank's node share, on one node or on several nodes; null if there is neither a
+  /// `node_group` nor a `local_group`.
+  [[nodiscard]] NodeGroup* sharing_group() noexcept {
+    NodeGroup* const all = node_group();
+    return all != nullptr ? all : local_group();
+  }
   /// The name of the backend: "mpi" or "threads".
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   /// The identity of this group. Local.

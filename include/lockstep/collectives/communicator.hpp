@@ -203,10 +203,10 @@ class LOCKSTEP_API Communicator {
   /// copy of n elements.
   /// Cost on one node: every rank reads, in all inputs, the parts of its own replicas, and writes its outputs; memory
   /// and synchronization are as for all_reduce.
-  /// Cost between nodes: if all nodes have the same numbers of ranks and replicas, each node first reduces its inputs
-  /// in memory. Then each of the P ranks sends one message, with 1/P of the bytes, to every other node; small parts are
-  /// instead exchanged in log N steps (recursive halving). If the nodes have different numbers of ranks or replicas,
-  /// each rank sends P-1 messages.
+  /// Cost between nodes: if all nodes have the same number of ranks, each node first reduces its inputs in memory. Then
+  /// each of the P ranks sends one message, with 1/P of the bytes, to every other node; small parts are instead
+  /// exchanged in log N steps (recursive halving). If the nodes have different numbers of ranks, each rank sends P-1
+  /// messages.
   void reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op,
                                              const ReduceOptions& options = {}) const;
@@ -222,10 +222,10 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Request all_gather_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 
   /// As all_gather, with outputs on rank `root` only. Collective. On one node, the other ranks wait until the root has
-  /// read their inputs, unless the tensors are small. Cost between nodes: each rank sends its input to the
-  /// root. If all nodes have the same numbers of ranks and replicas, less than 8 KiB come from each rank, and there are
-  /// at most 1024 inputs of all items, each rank instead sends its input to one rank of the root's node, which writes
-  /// it to the outputs of the root; between many nodes, the inputs go through other nodes, in log N steps.
+  /// read their inputs, unless the tensors are small. Cost between nodes: each rank sends its input to the root. If all
+  /// nodes have the same number of ranks, less than 8 KiB come from each rank, and there are at most 1024 inputs of all
+  /// items, each rank instead sends its input to one rank of the root's node, which writes it to the outputs of the
+  /// root; between many nodes, the inputs go through other nodes, in log N steps.
   void gather(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request gather_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 
@@ -235,14 +235,16 @@ class LOCKSTEP_API Communicator {
   /// `rows` has either R entries (one per replica), which are valid for all items, or R entries for each item, one item
   /// after the other. The call copies `rows`. The ranks compare `rows`: if it differs between ranks, every rank throws
   /// Error(mismatch). If a rank does not know the numbers of rows of the other ranks, exchange these numbers first, for
-  /// example by all_gather. Cost (direct exchange): each rank sends its rows to the P-1 other ranks, in one step.
+  /// example by all_gather. Cost on one node: every rank writes its rows to all outputs; outputs that are not in the
+  /// arena get them through staging memory. Cost between nodes: that of all_gather if all nodes have the same number of
+  /// ranks; otherwise, each rank sends its rows to the P-1 other ranks, in one step.
   void all_gather_v(std::span<const Item> items, std::span<const std::int64_t> rows,
                     const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows,
                                            const ReduceOptions& options = {}) const;
 
-  /// As all_gather_v, with outputs on rank `root` only. Collective. Cost: each other rank sends its rows in one
-  /// message.
+  /// As all_gather_v, with outputs on rank `root` only. Collective. Cost on one node: every rank writes its rows to the
+  /// outputs of the root. Cost between nodes: that of a gather of equal parts with the same number of bytes in total.
   void gather_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                 const ReduceOptions& options = {}) const;
   [[nodiscard]] Request gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
@@ -261,7 +263,8 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Request scatter_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 
   /// As scatter, but the parts may have different first extents: replica r gets `rows[r]` rows, and the input has
-  /// sum(rows) rows. `rows` has the form that all_gather_v describes. Collective.
+  /// sum(rows) rows. `rows` has the form that all_gather_v describes. Collective. Cost: that of a
+  /// scatter of equal parts with the same number of bytes in total.
   void scatter_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                  const ReduceOptions& options = {}) const;
   [[nodiscard]] Request scatter_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,

@@ -61,10 +61,8 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
       presence_(*transport_, control_, *agreement_, queue_),
       leaving_(*transport_, control_, *agreement_, queue_, epoch_),
       exceptions_(std::uncaught_exceptions()) {
-  for (NodeGroup* const group : {transport_->node_group(), transport_->local_group()}) {
-    if (group != nullptr)
-      group->own_control_block().process.value.store(static_cast<std::uint64_t>(getpid()), std::memory_order_relaxed);
-  }
+  if (NodeGroup* const group = transport_->sharing_group())
+    group->own_control_block().process.value.store(static_cast<std::uint64_t>(getpid()), std::memory_order_relaxed);
   options_.family->join(*this);
   join_job(*this);
 }

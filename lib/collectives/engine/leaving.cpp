@@ -12,8 +12,7 @@
 namespace lockstep::detail {
 
 void Leaving::depart(bool by_exception) noexcept {
-  NodeGroup* const local = transport_.local_group();
-  NodeGroup* const group = transport_.node_group() != nullptr ? transport_.node_group() : local;
+  NodeGroup* const group = transport_.sharing_group();
   // if all ranks share memory, they see the departure in that memory, without a message
   if (by_exception && transport_.node_group() == nullptr) end_for_ever("an exception has destroyed its communicator");
   if (!epoch_.lost()) send_leave();

@@ -21,7 +21,7 @@ Presence::Presence(Transport& transport, const ControlChannel& control, const Ag
       control_(control),
       agreement_(agreement),
       queue_(queue),
-      group_(transport.node_group() != nullptr ? transport.node_group() : transport.local_group()) {
+      group_(transport.sharing_group()) {
   const auto leaders = transport.node_leaders();
   const auto processes = transport.processes();
   int index = 0;

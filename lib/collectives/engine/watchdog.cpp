@@ -109,8 +109,7 @@ void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
 
 int Watchdog::find_traced_rank() {
   if (is_traced(getpid())) return transport_.rank();
-  NodeGroup* const local = transport_.local_group();
-  NodeGroup* const group = transport_.node_group() != nullptr ? transport_.node_group() : local;
+  NodeGroup* const group = transport_.sharing_group();
   const auto leaders = transport_.node_leaders();
   int member = 0;
   for (int rank = 0; group != nullptr && rank < transport_.size(); ++rank) {

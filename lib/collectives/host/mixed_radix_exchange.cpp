@@ -8,7 +8,7 @@
 // elements, and sends slices to the other groups; the messages have the same senders, receivers and elements as in a
 // reduce-scatter. The group of the root then receives nothing in the all-gather of this stage. A scatter has only the
 // first phase of a broadcast. In reduce_scatter, all_gather, gather and scatter, every rank owns exactly one slice
-// (MixedRadix::is_even), and the parts of the replicas are in the order of the slices.
+// (MixedRadix::is_even): the parts of its replicas. In the _v forms these slices have different sizes.
 //
 // The vector is cut into segments, and each segment goes through all stages. The additions of one segment overlap with
 // the messages of another segment, and work inside the node overlaps with messages between nodes. All ranks start the
@@ -54,6 +54,10 @@ struct Phases {
   bool reduces;
   bool scatters;
   bool gathers;
+
+  /// Whether there is only one phase. Then the slice that a rank owns after the last stage consists of the parts of its
+  /// replicas, which may have different sizes.
+  [[nodiscard]] bool is_by_parts() const noexcept { return !gathers || !(reduces || scatters); }
 };
 Phases phases_of(const Traits& kind) { return {kind.reduces(), kind.inputs == Place::root, !kind.has_own_outputs()}; }
 
@@ -77,6 +81,19 @@ std::vector<HostItem> broadcast_items(const std::vector<HostItem>& items) {
   return result;
 }
 
+/// The first tensor of each slice in the result of scheduled_items, by slice, then the number of tensors. Requires
+/// Phases::is_by_parts.
+std::vector<std::size_t> first_tensors(const RankSchedule& schedule, std::size_t items) {
+  const RankLayout& layout = schedule.layout();
+  std::vector<std::size_t> firsts{0};
+  for (const int owner : schedule.ranks_by_slice()) {
+    const auto at_owner = static_cast<std::size_t>(owner);
+    const int replicas = layout.first_replica[at_owner + 1] - layout.first_replica[at_owner];
+    firsts.push_back(firsts.back() + static_cast<std::size_t>(replicas) * items);
+  }
+  return firsts;
+}
+
 /// The address of element `elements` of each tensor.
 template <class Pointer>
 std::vector<Pointer> advanced(const std::vector<Pointer>& tensors, std::int64_t elements, DType dtype) {
@@ -91,10 +108,10 @@ std::vector<Pointer> advanced(const std::vector<Pointer>& tensors, std::int64_t 
 /// that the ranks own: the part of the replica. The new items have bytes as elements, except those of a reduce_scatter.
 /// The new items of an all_gather or gather have no inputs; `own_parts` gets this rank's input of each new item, and
 /// null for the new items of other ranks.
-std::vector<HostItem> scheduled_items(Phases phases, const RankSchedule& schedule, int rank,
+std::vector<HostItem> scheduled_items(const Traits& kind, const RankSchedule& schedule, int rank,
                                       std::vector<HostItem> items, std::vector<const void*>& own_parts) {
-  if (phases.reduces && phases.gathers) return items;
-  if (phases.scatters && phases.gathers) return broadcast_items(items);
+  const Phases phases = phases_of(kind);
+  if (!phases.is_by_parts()) return phases.reduces ? items : broadcast_items(items);
   const RankLayout& layout = schedule.layout();
   std::vector<HostItem> parts;
   for (const int owner : schedule.ranks_by_slice()) {
@@ -102,21 +119,18 @@ std::vector<HostItem> scheduled_items(Phases phases, const RankSchedule& schedul
     for (int replica = layout.first_replica[at_owner]; replica < layout.first_replica[at_owner + 1]; ++replica) {
       const auto local = static_cast<std::size_t>(replica - layout.first_replica[at_owner]);
       for (const HostItem& item : items) {
+        const auto [begin, end] = item.part_of(kind, replica, layout.replicas());
+        const auto first = static_cast<std::int64_t>(begin);
+        const auto count = static_cast<std::int64_t>(end - begin);
         HostItem part;
-        if (phases.reduces) {
-          const std::int64_t count = item.count() / layout.replicas();
-          part.dtype = item.dtype;
-          part.shape = Shape{count};
-          part.inputs = advanced(item.inputs, replica * count, item.dtype);
-        } else {
-          part.dtype = DType::u8;
-          part.shape = shape_in_bytes(item);
-        }
-        if (phases.scatters) part.inputs = advanced(item.inputs, replica * item.count(), item.dtype);
-        if (!phases.gathers && owner == rank) part.outputs.push_back(item.outputs[local]);
+        part.dtype = phases.reduces ? item.dtype : DType::u8;
+        part.shape = Shape{phases.reduces ? count : count * static_cast<std::int64_t>(size_of(item.dtype))};
         if (phases.gathers) {
           own_parts.push_back(owner == rank ? item.inputs[local] : nullptr);
-          part.outputs = advanced(item.outputs, item.part_begin(replica), item.dtype);
+          part.outputs = advanced(item.outputs, first, item.dtype);
+        } else {
+          part.inputs = advanced(item.inputs, first, item.dtype);
+          if (owner == rank) part.outputs.push_back(item.outputs[local]);
         }
         parts.push_back(std::move(part));
       }
@@ -168,7 +182,8 @@ class MixedRadixExchange final : public Operation {
         phases_(phases_of(descriptor.traits())),
         schedule_(std::move(schedule)),
         rank_(rank),
-        reduction_(descriptor.op, scheduled_items(phases_, *schedule_, rank, std::move(items), own_parts_)),
+        first_tensors_(phases_.is_by_parts() ? first_tensors(*schedule_, items.size()) : std::vector<std::size_t>()),
+        reduction_(descriptor.op, scheduled_items(descriptor.traits(), *schedule_, rank, std::move(items), own_parts_)),
         writer_(reduction_),
         folder_(*schedule_, reduction_, writer_, rank) {
     // in a gather or scatter, only the node of the root accesses memory of other ranks
@@ -298,7 +313,8 @@ class MixedRadixExchange final : public Operation {
 
   [[nodiscard]] Segment& segment_of_step(const Step& step) { return segments_[step.planned.segment].segment; }
   [[nodiscard]] StageStep work_of(int rank, int stage, ElementRange elements) const {
-    return schedule_->step(reduction_.space, rank, stage, elements);
+    return phases_.is_by_parts() ? schedule_->step(reduction_.space, rank, stage, first_tensors_)
+                                 : schedule_->step(reduction_.space, rank, stage, elements);
   }
 
   // steps
@@ -567,6 +583,7 @@ class MixedRadixExchange final : public Operation {
   int rank_;
   std::vector<const void*> own_parts_;  // inputs of this rank in an all_gather or gather, by item; null for other ranks
   bool has_own_parts_ = false;
+  const std::vector<std::size_t> first_tensors_;  // the tensors of each slice; empty if there are no parts
   const ReductionSpace reduction_;
   ResultWriter writer_;
   PartialFolder folder_;

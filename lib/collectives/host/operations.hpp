@@ -61,9 +61,9 @@ struct NodeTuning {
     const Call& call, const ReplicaLayout& layout, int rank, std::vector<HostItem> items,
     const std::function<std::shared_ptr<Operation>(std::vector<HostItem>)>& make);
 
-/// An all_reduce, reduce, reduce_scatter, broadcast, all_gather, gather or scatter in the stages of `schedule`. `group`
-/// is null, or the group of this node's ranks in a job of several nodes. If `group` is not null,
-/// RankSchedule::begins_in_node must be true for `schedule`.
+/// An all_reduce, reduce, reduce_scatter, broadcast, or a gather or scatter of any form in the stages of `schedule`.
+/// `group` is null, or the group of this node's ranks. If `group` is not null, RankSchedule::begins_in_node must be
+/// true for `schedule`.
 [[nodiscard]] std::shared_ptr<Operation> make_mixed_radix_exchange(const Descriptor& descriptor,
                                                                    std::shared_ptr<const RankSchedule> schedule,
                                                                    int rank, std::vector<HostItem> items,

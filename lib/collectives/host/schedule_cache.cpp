@@ -32,6 +32,11 @@ std::shared_ptr<const RankLayout> rank_layout(const ReplicaLayout& layout, std::
   return result;
 }
 
+bool has_equal_steps(const std::vector<int>& bounds) {
+  const auto is_uneven = [&](int a, int b) { return b - a != bounds[1] - bounds[0]; };
+  return std::adjacent_find(bounds.begin(), bounds.end(), is_uneven) == bounds.end();
+}
+
 /// Parts of at least this size travel directly: their time is that of their bytes, not that of the messages.
 constexpr std::int64_t least_direct_bytes = 8192;
 
@@ -105,13 +110,28 @@ StageStep RankSchedule::step(const ElementSpace& space, int rank, int stage, Ele
   return work;
 }
 
+StageStep RankSchedule::step(const ElementSpace& space, int rank, int stage,
+                             std::span<const std::size_t> first_tensors) const {
+  const auto elements_of = [&](ElementRange slices) {
+    const auto start = [&](std::int64_t slice) { return space.start(first_tensors[static_cast<std::size_t>(slice)]); };
+    return ElementRange{start(slices.begin), start(slices.end)};
+  };
+  StageStep work = schedule_.step(rank, stage, {0, layout_->ranks()});
+  for (SliceStep& slice : work.slices) {
+    slice.kept = elements_of(slice.kept);
+    for (auto& send : slice.sends) send.elements = elements_of(send.elements);
+  }
+  return work;
+}
+
 ScheduleCache::ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
                              const ScheduleOptions& options, NodePath path)
     : layout_(rank_layout(layout, node_leaders)),
       rank_(rank),
       options_(options),
       path_(path),
-      is_even_(has_even_layout()) {
+      has_even_nodes_(has_equal_steps(layout_->first_rank)),
+      is_even_(has_even_nodes_ && has_equal_steps(layout_->first_replica)) {
   if (!options.radices.empty()) forced_.emplace(options.radices);
 }
 
@@ -141,14 +161,6 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find(std::int64_t bytes) {
   return plans_[planned] = plan(planned);
 }
 
-bool ScheduleCache::has_even_layout() const {
-  const auto has_equal_steps = [](const std::vector<int>& bounds) {
-    const auto is_uneven = [&](int a, int b) { return b - a != bounds[1] - bounds[0]; };
-    return std::adjacent_find(bounds.begin(), bounds.end(), is_uneven) == bounds.end();
-  };
-  return has_equal_steps(layout_->first_replica) && has_equal_steps(layout_->first_rank);
-}
-
 std::shared_ptr<const RankSchedule> ScheduleCache::find_by(const Radices& radices, int segments) {
   const MutexLock lock(mutex_);
   auto& schedule = by_radices_[{radices, segments}];
@@ -157,8 +169,13 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find_by(const Radices& radice
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::find_even(std::int64_t bytes) {
-  if (layout_->ranks() == 2 || layout_->nodes() == 1 || !is_even_) return nullptr;
+  if (layout_->ranks() == 2 || layout_->nodes() == 1 || !has_even_nodes_) return nullptr;
   return find_by(even_radices(*layout_, path_, bytes), 1);
+}
+
+std::shared_ptr<const RankSchedule> ScheduleCache::find_in_node() {
+  if (layout_->ranks() == 1 || layout_->nodes() > 1) return nullptr;
+  return find_by({{StageKind::node, layout_->ranks()}}, 1);
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::find_rooted_parts(std::int64_t bytes, std::int64_t parts) {
@@ -192,7 +209,7 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find_reduce(std::int64_t byte
 std::shared_ptr<const RankSchedule> ScheduleCache::find_broadcast(std::int64_t bytes) {
   if (path_ != NodePath::memory || layout_->nodes() == 1) return nullptr;
   if (is_direct(bytes)) return find_by(radices_of("n.r0"), segments_of(bytes));
-  return find_by(is_even_ ? even_radices(*layout_, path_, bytes) : radices_of("n.0"), segments_of(bytes));
+  return find_by(has_even_nodes_ ? even_radices(*layout_, path_, bytes) : radices_of("n.0"), segments_of(bytes));
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::plan(std::int64_t bytes) const {

@@ -67,6 +67,11 @@ class RankSchedule {
   /// The work of `rank` in `stage` for `elements` of `space`. All ranks round ranges in the same way, see
   /// ElementSpace::snapped, so the sender and the receiver of a message use the same elements.
   [[nodiscard]] StageStep step(const ElementSpace& space, int rank, int stage, ElementRange elements) const;
+  /// The work of `rank` in `stage` for all elements of `space`, if the slices that ranks own after the last stage have
+  /// different sizes. `first_tensors` has the first tensor of each slice, then the number of tensors. `ranks_by_slice`
+  /// must not be empty.
+  [[nodiscard]] StageStep step(const ElementSpace& space, int rank, int stage,
+                               std::span<const std::size_t> first_tensors) const;
 
  private:
   std::shared_ptr<const RankLayout> layout_;
@@ -114,13 +119,14 @@ class ScheduleCache {
   /// chosen by `planned_schedule`. Null if there is only one rank, or if `planned_schedule` returns no schedule.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find(std::int64_t bytes);
   /// The schedule for a reduce_scatter or all_gather of `bytes` bytes in total, whose stages split evenly. Null if all
-  /// ranks are on one node, if there are only two ranks, if nodes have different numbers of ranks, or if ranks have
-  /// different numbers of replicas.
+  /// ranks are on one node, if there are only two ranks, or if nodes have different numbers of ranks.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_even(std::int64_t bytes);
   /// The schedule for a gather or scatter of `bytes` bytes in total, which has `parts` parts: that of `find_even`. Null
   /// if the ranks have large parts, for which direct messages are faster, if there are so many parts that the memory
   /// and time of a rank for all of them would matter, or if ranks of a node do not share memory.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_rooted_parts(std::int64_t bytes, std::int64_t parts);
+  /// The schedule with only one stage, in the node. Null if there is only one rank, or if there are several nodes.
+  [[nodiscard]] std::shared_ptr<const RankSchedule> find_in_node();
   /// The schedule for a reduce of `bytes` bytes, in which partial results go to the root's node in one stage, if that
   /// is faster than `find(bytes)`; else the schedule of `find(bytes)`.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_reduce(std::int64_t bytes);
@@ -146,13 +152,12 @@ class ScheduleCache {
   [[nodiscard]] Radices radices_of(std::string_view pattern) const;
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_by(const Radices& radices, int segments)
       LOCKSTEP_EXCLUDES(mutex_);
-  /// Whether all nodes have the same number of ranks, and all ranks have the same number of replicas.
-  [[nodiscard]] bool has_even_layout() const;
 
   std::shared_ptr<const RankLayout> layout_;
   int rank_;
   ScheduleOptions options_;
   NodePath path_;
+  bool has_even_nodes_;  // whether all nodes have the same number of ranks
   bool is_even_;
   std::optional<RadixPattern> forced_;
   Mutex mutex_;

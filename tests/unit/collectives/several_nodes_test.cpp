@@ -7,6 +7,7 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "collectives/make_communicator.hpp"
+#include "support/collective_cases.hpp"
 #include "support/delays.hpp"
 #include "support/nodes.hpp"
 #include "support/quick.hpp"
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <span>
 #include <thread>
@@ -36,7 +38,7 @@ class EveryKind {
  public:
   explicit EveryKind(Communicator& comm) : comm_(comm), size_(static_cast<std::size_t>(comm.size())) {}
 
-  static constexpr unsigned kinds = 8;
+  static constexpr unsigned kinds = 12;
 
   /// Makes one call. `part` elements are a part of the call's data for one rank.
   void call(unsigned kind, int root, std::size_t part, int number) {
@@ -85,10 +87,63 @@ class EveryKind {
         out_.assign(whole, -1);
         comm_.all_to_all(std::span(std::as_const(in_)), std::span(out_));
         return check(out_, whole, [&](std::size_t i) { return value(static_cast<int>(i / part), own + i % part); });
-      default:
+      case 7:
         in_ = is_root ? values_of(root, whole) : std::vector<std::int64_t>(whole, -1);
         comm_.broadcast(std::span(in_), root);
         return check(in_, whole, [&](std::size_t i) { return value(root, i); });
+      default: return call_with_rows(kind, root, part);
+    }
+  }
+
+  /// A call with parts of different sizes: none, `part` or twice as many elements.
+  void call_with_rows(unsigned kind, int root, std::size_t part) {
+    const bool is_root = comm_.rank() == root;
+    const auto size_of_part = [&](int source, int target) {
+      return part * static_cast<std::size_t>((source + target + number_) % 3);
+    };
+    std::vector<std::int64_t> rows;
+    std::vector<int> owners;  // of each element of all parts
+    std::vector<std::size_t> begins;
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      const std::size_t size = size_of_part(rank, kind == 11 ? comm_.rank() : 0);
+      begins.push_back(owners.size());
+      rows.push_back(static_cast<std::int64_t>(size));
+      owners.insert(owners.end(), size, rank);
+    }
+    const std::size_t own = static_cast<std::size_t>(rows[static_cast<std::size_t>(comm_.rank())]);
+    const std::size_t own_begin = begins[static_cast<std::size_t>(comm_.rank())];
+    const auto gathered = [&](std::size_t i) {
+      return value(owners[i], i - begins[static_cast<std::size_t>(owners[i])]);
+    };
+    switch (kind) {
+      case 8:
+        in_ = values_of(comm_.rank(), own);
+        out_.assign(owners.size(), -1);
+        comm_.all_gather_v(std::span(std::as_const(in_)), std::span(out_), rows);
+        return check(out_, owners.size(), gathered);
+      case 9:
+        in_ = values_of(comm_.rank(), own);
+        out_.assign(is_root ? owners.size() : 0, -1);
+        comm_.gather_v(std::span(std::as_const(in_)), std::span(out_), rows, root);
+        return check(out_, out_.size(), gathered);
+      case 10:
+        in_ = values_of(root, is_root ? owners.size() : 0);
+        out_.assign(own, -1);
+        comm_.scatter_v(std::span(std::as_const(in_)), std::span(out_), rows, root);
+        return check(out_, own, [&](std::size_t i) { return value(root, own_begin + i); });
+      default: {
+        in_ = values_of(comm_.rank(), owners.size());  // the sizes of parts are symmetric
+        out_.assign(owners.size(), -1);
+        comm_.all_to_all_v(std::span(std::as_const(in_)), std::span(out_), rows, rows);
+        const auto begin_at = [&](int source) {
+          std::size_t begin = 0;
+          for (int target = 0; target < comm_.rank(); ++target) begin += size_of_part(source, target);
+          return begin;
+        };
+        return check(out_, owners.size(), [&](std::size_t i) {
+          return value(owners[i], begin_at(owners[i]) + i - begins[static_cast<std::size_t>(owners[i])]);
+        });
+      }
     }
   }
 
@@ -207,11 +262,42 @@ void make_random_calls(const std::vector<std::vector<int>>& layouts, int calls, 
   }
 }
 
-TEST(SeveralNodes, gives_the_values_of_every_collective_at_random_sizes_roots_and_times) {
-  make_random_calls(all_leaders, is_quick() ? 40 : 120, 17,
-                    [](EveryKind& every, int number, int root, std::size_t part) {
-                      every.call(static_cast<unsigned>(number) % EveryKind::kinds, root, part, number);
-                    });
+TEST(SeveralNodes, and_one_node_give_the_values_of_every_collective_at_random_sizes_roots_and_times) {
+  std::vector<std::vector<int>> layouts = all_leaders;
+  layouts.push_back({0, 0, 0});
+  make_random_calls(layouts, is_quick() ? 36 : 144, 17, [](EveryKind& every, int number, int root, std::size_t part) {
+    every.call(static_cast<unsigned>(number) % EveryKind::kinds, root, part, number);
+  });
+}
+
+/// Nodes with as many ranks, whose ranks have different numbers of replicas: parts travel in stages.
+TEST(SeveralNodes, and_one_node_give_the_values_of_every_collective_with_uneven_replicas) {
+  for (const bool share_memory : {true, false}) {
+    for (const bool carries : {true, false}) {
+      for (const NodeLayout& layout :
+           {NodeLayout{{0, 0, 2, 2, 4, 4}, {1, 2, 3, 1, 1, 2}}, NodeLayout{{0, 1, 2, 3, 4}, {2, 1, 1, 3, 1}},
+            NodeLayout{{0, 0, 0}, {2, 1, 3}}}) {
+        on_nodes(layout, {share_memory, carries}, [](Communicator& comm) {
+          CommunicatorAccess::set_test_hooks(comm, &delays_and_hidden_memory);
+          check_every_collective(comm);
+        });
+      }
+    }
+  }
+}
+
+/// Each rank sends its part once to each other node, and receives a part of each.
+TEST(SeveralNodes, exchange_uneven_parts_with_one_message_for_each_other_node) {
+  on_nodes(one_replica_each({0, 0, 0, 3, 3, 3, 6, 6, 6}), {.carries = false}, [](Communicator& comm) {
+    const auto transfers = [&] { return CommunicatorAccess::engine(comm).transport().count().completed; };
+    std::vector<std::int64_t> rows;
+    for (int rank = 0; rank < comm.size(); ++rank) rows.push_back(20'000 + 1000 * rank);
+    const std::vector<float> own(static_cast<std::size_t>(rows[static_cast<std::size_t>(comm.rank())]), 1.0F);
+    std::vector<float> all(static_cast<std::size_t>(std::accumulate(rows.begin(), rows.end(), std::int64_t{0})));
+    const auto before = transfers();
+    comm.all_gather_v(std::span(own), std::span(all), rows);
+    EXPECT_EQ(transfers() - before, 2 * 2U);
+  });
 }
 
 /// So many that small parts travel in several rounds, and large ones in one.

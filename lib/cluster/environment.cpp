@@ -140,18 +140,16 @@ struct Environment::Node {
 
  private:
   void find_processes(detail::Job& job, int leader, MPI_Comm here) {
-    std::vector<detail::ProcessId> processes(processors.size());
+    job.processes.resize(processors.size());
     const detail::ProcessId own = detail::id_of_this_process();
     constexpr int bytes = sizeof(detail::ProcessId);
-    mpi::check(MPI_Allgather(&own, bytes, MPI_BYTE, processes.data(), bytes, MPI_BYTE, here), "MPI_Allgather");
-    const std::size_t ranks = job.nodes.leaders.size();
-    job.processes.resize(ranks);
-    watches.resize(ranks);
-    auto next = processes.begin();
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
+    mpi::check(MPI_Allgather(&own, bytes, MPI_BYTE, job.processes.data(), bytes, MPI_BYTE, here), "MPI_Allgather");
+    watches.resize(job.nodes.leaders.size());
+    auto next = job.processes.begin();
+    for (std::size_t rank = 0; rank < watches.size(); ++rank) {
       if (job.nodes.leaders[rank] != leader) continue;
-      job.processes[rank] = *next++;
-      if (job.processes[rank] != own) watches[rank] = detail::ProcessWatch::of(job.processes[rank]);
+      if (*next != own) watches[rank] = detail::ProcessWatch::of(*next);
+      ++next;
     }
   }
 };

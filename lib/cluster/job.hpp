@@ -25,7 +25,7 @@ inline constexpr int absence_tag = 16'382;
 struct Job {
   mpi::Comm comm;                    ///< a duplicate of MPI_COMM_WORLD for the library's own messages
   mpi::Nodes nodes;                  ///< nodes of the ranks of `comm`
-  std::vector<ProcessId> processes;  ///< process of each rank; not set for ranks of other nodes
+  std::vector<ProcessId> processes;  ///< processes of the ranks of this rank's node, in the order of their ranks
   Mutex mutex;
   /// The object that a higher layer stores with the job. The attachment is destroyed before `comm`.
   std::shared_ptr<void> attachment LOCKSTEP_GUARDED_BY(mutex);

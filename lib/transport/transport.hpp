@@ -117,8 +117,7 @@ class Transport {
   [[nodiscard]] virtual int ranks_on_node() const noexcept = 0;
   /// For each rank, the lowest rank that shares memory with that rank. The same on all ranks.
   [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
-  /// The process of each rank of this rank's node, by rank; unknown for ranks of other nodes. Empty if ranks are
-  /// threads.
+  /// The processes of the ranks of this rank's node, in the order of their ranks. Empty if ranks are threads.
   [[nodiscard]] virtual std::span<const ProcessId> processes() const noexcept { return {}; }
   /// The ranks known to finalize MPI without ever having made their endpoint of this group.
   [[nodiscard]] virtual std::span<const int> absent_ranks() { return {}; }

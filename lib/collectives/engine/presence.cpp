@@ -26,8 +26,8 @@ Presence::Presence(Transport& transport, const ControlChannel& control, const Ag
   const auto processes = transport.processes();
   int index = 0;
   for (int rank = 0; rank < transport.size(); ++rank) {
-    const auto at = static_cast<std::size_t>(rank);
-    if (leaders[at] != leaders[static_cast<std::size_t>(transport.rank())]) continue;
+    if (leaders[static_cast<std::size_t>(rank)] != leaders[static_cast<std::size_t>(transport.rank())]) continue;
+    const auto at = static_cast<std::size_t>(index);
     Member member{rank, index++, at < processes.size() ? ProcessWatch::of(processes[at]) : nullptr};
     if (rank != transport.rank() && (group_ != nullptr || member.process != nullptr))
       members_.push_back(std::move(member));

@@ -78,11 +78,9 @@ void MpiGroup::join(std::span<const Introduction> all, std::span<const int> memb
   }
   if (members.empty()) return;
   choose_context(members);
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    const bool is_here =
-        ranks_.leaders[static_cast<std::size_t>(rank)] == ranks_.leaders[static_cast<std::size_t>(ranks_.rank)];
+  for (const int rank : ranks_.ranks_here()) {
     const auto member = static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)]);
-    ranks_.processes.push_back(is_here ? all[member].process : ProcessId());
+    ranks_.processes.push_back(all[member].process);
   }
   open_memory(all);
 }

@@ -26,7 +26,7 @@ struct MpiRanks {
   std::shared_ptr<Context> context;
   std::vector<int> context_ranks;    ///< rank of each member in the communicator of `context`
   std::vector<int> leaders;          ///< for each member, the lowest member of its node
-  std::vector<ProcessId> processes;  ///< process of each member; unknown for members on other nodes
+  std::vector<ProcessId> processes;  ///< processes of the members on the node of this rank, in their order
   int rank = 0;
   int slot = 0;         ///< see Tags; 0 if the context was made for the group, and has the same ranks in the same order
   bool is_job = false;  ///< true for the transport of the job

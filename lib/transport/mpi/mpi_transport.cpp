@@ -43,7 +43,10 @@ class MpiTransport final : public Transport {
         transfer_tag_(tags_.of_transfers(0)),
         group_(std::move(group)) {
     if (ranks_.slot != 0) {
-      for (int rank = 0; rank < ranks_.size(); ++rank) members_[context_rank(rank)] = rank;
+      by_context_rank_.resize(ranks_.context_ranks.size());
+      std::iota(by_context_rank_.begin(), by_context_rank_.end(), 0);
+      std::sort(by_context_rank_.begin(), by_context_rank_.end(),
+                [this](int a, int b) { return context_rank(a) < context_rank(b); });
     }
     free_silent_ends();
     const auto lock = mpi::serialize();
@@ -228,7 +231,9 @@ class MpiTransport final : public Transport {
 
   [[nodiscard]] int context_rank(int rank) const { return ranks_.context_ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int member(int context_rank) const {
-    return ranks_.slot == 0 ? context_rank : members_.at(context_rank);
+    if (ranks_.slot == 0) return context_rank;
+    return *std::lower_bound(by_context_rank_.begin(), by_context_rank_.end(), context_rank,
+                             [this](int rank, int wanted) { return this->context_rank(rank) < wanted; });
   }
 
   void post(const WireHead& head, std::span<const std::byte> message, int target) {
@@ -395,8 +400,8 @@ class MpiTransport final : public Transport {
   Tags tags_;
   int transfer_tag_;               // tag of transfers in the current epoch
   std::vector<int> absent_ranks_;  // absent ranks known so far; empty except in the transport of the job
-  // maps a rank of the MPI communicator to the rank in this transport; empty if ranks_.slot is 0: the ranks are equal
-  std::unordered_map<int, int> members_;
+  // the ranks, in the order of their ranks in the MPI communicator; empty if ranks_.slot is 0: the ranks are equal
+  std::vector<int> by_context_rank_;
   bool has_failed_ = false;
   bool has_stale_transfers_ = false;  // whether data of a failed operation may still arrive
   bool is_closed_ = false;

@@ -119,7 +119,7 @@ Record read_record(const std::string& path) {
   try {
     json = Json::parse(text);
   } catch (const Json::parse_error& error) {
-    throw InputError(fmt::format("{}: invalid JSON at byte {}", path, error.byte));
+    throw InputError(fmt::format("{}: not a flight record of lockstep: invalid JSON at byte {}", path, error.byte));
   }
   const Value value(json, path + ": record");
   if (!value.has("lockstep_flight_record")) throw InputError(path + ": not a flight record of lockstep");

@@ -37,7 +37,9 @@ Baseline::Baseline(const std::string& file_name, int ranks, std::span<const Iden
                     environment.at("date").get<std::string>(), environment.at("thread_level").get<std::string>());
     for (const auto& row : json.at("rows")) times_us_.emplace(identity_text(row), row.at("time_us").get<double>());
   } catch (const nlohmann::json::exception& error) {
-    refuse("--baseline \"{}\": not a result of lockstep-perf ({}); {}", file_name, error.what(), baseline_rule);
+    const std::string_view what(error.what());  // begins with the name of the exception, in brackets
+    refuse("--baseline \"{}\": not a result of lockstep-perf ({}); {}", file_name, what.substr(what.find(']') + 2),
+           baseline_rule);
   }
   if (their_ranks != ranks) {
     refuse("--baseline \"{}\": the file has results of {} rank{}, but this job has {}; give a file of as many ranks",

@@ -203,7 +203,14 @@ void require_name(std::string_view call, const Path& directory) {
 void make_directories(const Path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) throw_system_error("create the directory", path, error.value());
+  if (error) {
+    Path failing = path;  // the first missing directory
+    std::error_code ignored;
+    while (failing.has_relative_path() && failing.has_parent_path() &&
+           !std::filesystem::exists(failing.parent_path(), ignored))
+      failing = failing.parent_path();
+    throw_system_error("create the directory", failing, error.value());
+  }
   if (!std::filesystem::is_directory(path, error)) throw_system_error("create the directory", path, ENOTDIR);
 }
 

@@ -234,9 +234,10 @@ void Restore::check_block(std::span<const std::byte> bytes, const TensorEntry& e
                 manifest_name, entry.name);
   }
   if (crc32c(bytes) != record->second.checksums[number]) {
-    throw_error(Code::data_loss,
-                "{}: the checksum of tensor \"{}\" is wrong in the {} bytes that begin at byte {}; the file is damaged",
-                label_, entry.name, bytes.size(), number * manifest_->block_bytes);
+    throw_error(
+        Code::data_loss,
+        "{}: the checksum of tensor \"{}\" is wrong in the {} bytes from byte {} of the tensor on; the file is damaged",
+        label_, entry.name, bytes.size(), number * manifest_->block_bytes);
   }
 }
 

@@ -50,8 +50,9 @@ void require_aggregation(const std::string& name, const Variable& variable) {
 std::string save_text(const Checkpoint::Implementation& checkpoint, const Path& directory, std::int64_t step) {
   std::string text = fmt::format("directory \"{}\"\nstep {}\n", directory.string(), step);
   for (const auto& [name, variable] : checkpoint.variables) {
-    text += fmt::format("\"{}\" {}{} ({}, {})\n", name, to_string(variable.dtype()), to_string(variable.shape()),
-                        to_string(variable.synchronization()), to_string(variable.aggregation()));
+    text += fmt::format("\"{}\" {}{} (synchronization {}, aggregation {})\n", name, to_string(variable.dtype()),
+                        to_string(variable.shape()), to_string(variable.synchronization()),
+                        to_string(variable.aggregation()));
   }
   for (const auto& [name, object] : checkpoint.words)
     text += fmt::format("\"{}\" ({})\n", name, detail::shown_kind(object.kind));
@@ -73,9 +74,9 @@ std::string difference_of_saves(const detail::TextOfRank& first, const detail::T
                          first.rank, here, other.rank, there);
     }
     return fmt::format(
-        "save: tracked object number {} is {} on rank {}, but {} on rank {}; all ranks must track the same objects in "
-        "the same order",
-        number, is_here ? here : "missing", first.rank, is_there ? there : "missing", other.rank);
+        "save: tracked object {} (counted from 0) is {} on rank {}, but {} on rank {}; all ranks must track the same "
+        "objects in the same order",
+        number - 1, is_here ? here : "missing", first.rank, is_there ? there : "missing", other.rank);
   }
 }
 

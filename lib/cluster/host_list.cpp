@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "cluster/host_list.hpp"
+
 #include <lockstep/cluster/slurm_cluster_resolver.hpp>
 
 #include "base/check.hpp"
@@ -9,7 +11,10 @@
 #include <charconv>
 #include <cstddef>
 #include <iterator>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -26,7 +31,7 @@ bool is_of_a_name(char c) {
 /// A position in the text. Errors name the position.
 class Cursor {
  public:
-  Cursor(std::string_view text, std::string_view call) : text_(text), call_(call) {}
+  Cursor(std::string_view text, std::string_view subject) : text_(text), subject_(subject) {}
 
   [[nodiscard]] bool at_end() const { return place_ == text_.size(); }
   /// The next character; '\0' at the end.
@@ -50,8 +55,9 @@ class Cursor {
     for (char& c : shown) {
       if (c < ' ' || c > '~') c = '?';
     }
-    detail::throw_error(Code::invalid_argument, "{}: \"{}{}\", at character {}: {}", call_, shown,
-                        text_.size() > most ? "..." : "", place_ + 1, fmt::format(text, std::forward<Args>(args)...));
+    const std::string place = at_end() ? "its end" : fmt::format("character {}", place_ + 1);
+    detail::throw_error(Code::invalid_argument, "{}: \"{}{}\", at {}: {}", subject_, shown,
+                        text_.size() > most ? "..." : "", place, fmt::format(text, std::forward<Args>(args)...));
   }
   /// Converts at most 9 digits to a number.
   long number(std::string_view digits) const {
@@ -64,7 +70,7 @@ class Cursor {
 
  private:
   std::string_view text_;
-  std::string_view call_;
+  std::string_view subject_;
   std::size_t place_ = 0;
 };
 
@@ -129,8 +135,8 @@ Names hosts_of_one(Cursor& cursor) {
 
 }  // namespace
 
-std::vector<std::string> expand_hostlist(std::string_view text) {
-  Cursor cursor(text, "expand_hostlist");
+std::vector<std::string> detail::hosts_of_list(std::string_view text, std::string_view subject) {
+  Cursor cursor(text, subject);
   Names hosts;
   do {
     Names more = hosts_of_one(cursor);
@@ -140,8 +146,8 @@ std::vector<std::string> expand_hostlist(std::string_view text) {
   return hosts;
 }
 
-std::vector<int> expand_tasks_per_node(std::string_view text) {
-  Cursor cursor(text, "expand_tasks_per_node");
+std::vector<int> detail::tasks_of_list(std::string_view text, std::string_view subject) {
+  Cursor cursor(text, subject);
   std::vector<int> tasks;
   do {
     const long count = cursor.number(cursor.take(is_digit));
@@ -159,6 +165,14 @@ std::vector<int> expand_tasks_per_node(std::string_view text) {
   } while (cursor.skip(','));
   if (!cursor.at_end()) cursor.refuse("expected a comma; a list looks like 3(x2),2,1");
   return tasks;
+}
+
+std::vector<std::string> expand_hostlist(std::string_view text) {
+  return detail::hosts_of_list(text, "expand_hostlist");
+}
+
+std::vector<int> expand_tasks_per_node(std::string_view text) {
+  return detail::tasks_of_list(text, "expand_tasks_per_node");
 }
 
 }  // namespace lockstep

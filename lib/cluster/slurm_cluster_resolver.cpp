@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/phrases.hpp"
 #include "cluster/cluster_tasks.hpp"
+#include "cluster/host_list.hpp"
 #include "cluster/launcher.hpp"
 
 #include <algorithm>
@@ -41,15 +42,10 @@ int number(const char* name, const std::string& text, int least) {
   return static_cast<int>(*value);
 }
 
-/// The list in the variable `name`, read by `expand`.
-template <class Expand>
-auto list_of(const char* name, const Expand& expand) {
-  try {
-    return expand(needed(name));
-  } catch (const Error& error) {
-    if (error.code() == Code::failed_precondition) throw;
-    detail::throw_error(error.code(), "{}: {}: {}", slurm_resolver, name, error.text());
-  }
+/// The list in the variable `name`, read by `read`.
+template <class Read>
+auto list_of(const char* name, const Read& read) {
+  return read(needed(name), fmt::format("{}: {}", slurm_resolver, name));
 }
 
 void check_launcher() {
@@ -73,8 +69,8 @@ JobStep read_step() {
   JobStep step;
   step.task = number("SLURM_PROCID", needed("SLURM_PROCID"), 0);
   step.tasks = number("SLURM_STEP_NUM_TASKS", needed("SLURM_STEP_NUM_TASKS"), 1);
-  step.hosts = list_of("SLURM_STEP_NODELIST", expand_hostlist);
-  step.tasks_per_node = list_of("SLURM_STEP_TASKS_PER_NODE", expand_tasks_per_node);
+  step.hosts = list_of("SLURM_STEP_NODELIST", detail::hosts_of_list);
+  step.tasks_per_node = list_of("SLURM_STEP_TASKS_PER_NODE", detail::tasks_of_list);
   if (step.hosts.size() != step.tasks_per_node.size()) {
     detail::throw_error(Code::invalid_argument, "{}: SLURM_STEP_NODELIST has {}, but SLURM_STEP_TASKS_PER_NODE has {}",
                         slurm_resolver, detail::counted(step.hosts.size(), "node"), step.tasks_per_node.size());

@@ -69,7 +69,8 @@ Json parsed(const std::string& text) {
   } catch (const Json::exception& error) {  // a number that is out of the range of all types
     detail::throw_error(Code::invalid_argument, "TF_CONFIG: invalid JSON: {}; expected {}", error.what(), form);
   }
-  if (!document.is_object()) refuse("the document", "it is {}, not an object; expected {}", document.type_name(), form);
+  if (!document.is_object())
+    refuse("the document", "it must be an object, but it is of type {}; expected {}", document.type_name(), form);
   return document;
 }
 
@@ -77,13 +78,15 @@ Json parsed(const std::string& text) {
 const Json* object_in(const Json& document, const char* name) {
   const auto found = document.find(name);
   if (found == document.end()) return nullptr;
-  if (!found->is_object()) refuse(name, "it is {}, not an object; expected {}", found->type_name(), form);
+  if (!found->is_object())
+    refuse(name, "it must be an object, but it is of type {}; expected {}", found->type_name(), form);
   return &*found;
 }
 
 std::string address_from(const Json& value, const std::string& place) {
   if (!value.is_string())
-    refuse(place, "{} is {}; an address must be a string such as \"host:2222\"", shown(value), value.type_name());
+    refuse(place, "{} is of type {}; an address must be a string such as \"host:2222\"", shown(value),
+           value.type_name());
   auto address = value.get<std::string>();
   if (address.empty()) refuse(place, "the address is empty; expected \"host:port\"");
   return address;
@@ -114,8 +117,8 @@ ClusterSpec::Tasks tasks_from(const Json& job, const std::string& place) {
       }
     }
   } else {
-    refuse(place, "{} is {}; a job must be a list of addresses, or an object of addresses by task number", shown(job),
-           job.type_name());
+    refuse(place, "{} is of type {}; a job must be a list of addresses, or an object of addresses by task number",
+           shown(job), job.type_name());
   }
   return tasks;
 }
@@ -134,7 +137,8 @@ ClusterSpec cluster_from(const Json& document) {
 int index_from(const Json& value) {
   if (!value.is_number_integer() || value < 0 || value > std::numeric_limits<int>::max()) {
     refuse("task.index", "{} is {}; it must be an integer in 0 to {}, without quotes", shown(value),
-           value.is_number_integer() ? "out of range" : value.type_name(), std::numeric_limits<int>::max());
+           value.is_number_integer() ? "out of range" : fmt::format("of type {}", value.type_name()),
+           std::numeric_limits<int>::max());
   }
   return value.get<int>();
 }

@@ -192,7 +192,12 @@ void Step::check_calls_agree() {
   for (int i = 1; i < team_.local_replicas(); ++i) {
     const RendezvousCall& other = *slot(i).call;
     if (other.kind != first.kind || other.variable != first.variable) {
-      refuse(Code::failed_precondition, "the call", i, text_of(first), text_of(other));
+      throw Error(
+          Code::failed_precondition,
+          fmt::format("run: replica {} calls {}, but replica {} calls {}; all replicas must make the same calls, "
+                      "in the same order",
+                      id + i, text_of(other), id, text_of(first)),
+          {team_.communicator().rank(), id + i, std::string(name_of(first.kind)), -1});
     }
     if (first.function.call != nullptr) {
       if (*other.part.type != *first.part.type) {

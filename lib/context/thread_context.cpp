@@ -60,8 +60,8 @@ void require_no_other_strategy(const ReplicaTeam& team, std::string_view call) {
   const ThreadContext& context = state.context;
   if (context.mode != Mode::outside && context.team != &team) {
     throw_error(Code::failed_precondition,
-                "{}: the call is for {}, but this thread is inside a {} of {}; strategies cannot be mixed: call it "
-                "outside that {}",
+                "{}: the call is for {}, but this thread is inside a {} of {}; strategies cannot be mixed: make the "
+                "call outside that {}",
                 call, team.title(), context.step != nullptr ? "step" : "scope", context.team->title(),
                 context.step != nullptr ? "step" : "scope");
   }

@@ -43,8 +43,8 @@ Device parse_device(std::string_view text) {
   const auto refuse = [text] {
     detail::throw_error(
         Code::invalid_argument,
-        "device \"{}\" is not valid; write it as cpu:0, gpu:1, gpu:0#1 for a logical device of gpu:0, or "
-        "/device:GPU:1",
+        "\"{}\" is not the name of a device; a name is cpu:N, gpu:N, gpu:N#M for logical device M of gpu:N, or "
+        "/device:GPU:N, such as gpu:0",
         text);
   };
   const std::string_view part = last_part(text);

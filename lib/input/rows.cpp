@@ -170,8 +170,10 @@ void RowStacker::add(const Leaves& element) {
     reserve(capacity_ + std::min(capacity_, limit_ - capacity_));
   }
   if (element.size() != stacked_.size()) {
-    detail::throw_error(Code::invalid_argument, "batch: an element has {}, but the first element of the batch has {}",
-                        detail::counted(element.size(), "tensor"), stacked_.size());
+    detail::throw_error(
+        Code::invalid_argument,
+        "batch: element {} of the batch has {}, but element 0 has {}; all elements of a batch must have as many",
+        count_, detail::counted(element.size(), "tensor"), stacked_.size());
   }
   for (std::size_t i = 0; i < element.size(); ++i) {
     const Tensor& leaf = element[i];
@@ -180,8 +182,9 @@ void RowStacker::add(const Leaves& element) {
     if (leaf.dtype() != stack.dtype() || leaf.shape() != expected) {
       detail::throw_error(
           Code::invalid_argument,
-          "batch: tensor {} of an element is {} of shape {}, but {} of shape {} in the first element of the batch", i,
-          to_string(leaf.dtype()), to_string(leaf.shape()), to_string(stack.dtype()), to_string(expected));
+          "batch: tensor {} is {} {} in element {} of the batch, but {} {} in element 0; all elements of a batch must "
+          "have the same dtypes and shapes",
+          i, to_string(leaf.dtype()), to_string(leaf.shape()), count_, to_string(stack.dtype()), to_string(expected));
     }
     const std::size_t bytes = leaf.byte_count();
     if (bytes != 0) {

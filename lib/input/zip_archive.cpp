@@ -76,13 +76,14 @@ std::uint64_t find_end(const MappedFile& file) {
     const std::size_t at = all.size() - back;
     if (Fields::number<std::uint32_t>(all, at) == end_signature) return at;
   }
-  detail::throw_error(Code::invalid_argument, "{} is not a zip archive, or it is truncated: it has no end record",
+  detail::throw_error(Code::invalid_argument,
+                      "{} is not a zip archive, or it is truncated: it has no end of central directory record",
                       file.name());
 }
 
 Directory find_directory(const Fields& fields) {
   const std::uint64_t at = find_end(fields.file());
-  const auto end = fields.part(at, end_bytes, "the end record");
+  const auto end = fields.part(at, end_bytes, "the end of central directory record");
   Directory result{.offset = Fields::number<std::uint32_t>(end, 16),
                    .bytes = Fields::number<std::uint32_t>(end, 12),
                    .entries = Fields::number<std::uint16_t>(end, 10)};

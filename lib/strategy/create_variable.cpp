@@ -104,8 +104,10 @@ Variable Strategy::create_variable(const VariableInitializer& initial, const Var
     Tensor made = initial();
     if (dtype && made.dtype() != *dtype) {
       detail::throw_error(Code::invalid_argument,
-                          "variable \"{}\": the initial value is {}, but the variable's elements are {}", options.name,
-                          to_string(made.dtype()), to_string(*dtype));
+                          "variable \"{}\": the initial value is {}, but the variable's elements are {}; pass an "
+                          "initial value of {}, or create a variable of {}",
+                          options.name, to_string(made.dtype()), to_string(*dtype), to_string(*dtype),
+                          to_string(made.dtype()));
     }
     return made;
   });

@@ -19,7 +19,8 @@ namespace {
   const bool is_cpu = device.kind == DeviceKind::cpu;
   Device second = device;
   ++(is_cpu ? second.index : second.logical);
-  detail::throw_error(Code::invalid_argument, "{}: duplicate device {}; name each device once, logical ones as {}, {}",
+  detail::throw_error(Code::invalid_argument,
+                      "{}: duplicate device {}; name each device once; for two replicas on one device, name {}, {}",
                       strategy, to_string(device), to_string(device), to_string(second));
 }
 

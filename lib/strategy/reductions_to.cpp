@@ -34,7 +34,7 @@ std::optional<Device> Destinations::one_device(std::string_view call) const {
   try {
     return parse_device(*name_);
   } catch (const Error& error) {
-    detail::throw_error(error.code(), "{}: as destination, {}", call, error.text());
+    detail::throw_error(error.code(), "{}: the destination: {}", call, error.text());
   }
 }
 

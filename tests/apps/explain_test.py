@@ -35,7 +35,7 @@ def line_of(comment):
 
 
 REDUCE = f"all_reduce sum of f32 [4] at {line_of('the forgotten call')}"
-BROADCAST = f"broadcast with root 0 of f32 [8] at {line_of('the next call')}"
+BROADCAST = f"broadcast of f32 [8] with root 0 at {line_of('the next call')}"
 
 
 def variables(directory, **others):
@@ -205,5 +205,5 @@ sys.exit(run_cases([
     ("a missing job name is refused", refuses(["/tmp", "--job"], 2, ["--job: expected the name of a job"])),
     ("a missing directory is refused", refuses(["/nonexistent"], 1, ["/nonexistent: there is no such file or directory"])),
     ("a directory without records is refused", refuses(["/proc/self/fdinfo"], 1, ["/proc/self/fdinfo: no flight record"])),
-    ("a file that is not a record is refused", refuses([os.path.join(source, "README.md")], 1, ["README.md: invalid JSON at byte 1"])),
+    ("a file that is not a record is refused", refuses([os.path.join(source, "README.md")], 1, ["README.md: not a flight record of lockstep: invalid JSON at byte 1"])),
 ]))

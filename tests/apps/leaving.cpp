@@ -6,6 +6,7 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include <mpi.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -53,6 +54,7 @@ void leave(std::string_view fault, std::optional<lockstep::Communicator>& comm) 
   if (fault == "kill") raise(SIGKILL);
   if (fault == "abort") std::abort();
   if (fault == "stop") raise(SIGSTOP);
+  if (fault == "finalize") MPI_Finalize();
   if (fault == "throw" || fault == "throw-through") throw std::runtime_error("out of apples");
   if (fault == "scope") {
     comm.reset();

@@ -88,6 +88,8 @@ def told(name, variables):
         ("a killed rank is told" + name, tells_the_others("kill", "has died of signal 9 (Killed)", 69, **variables)),
         ("a communicator that is destroyed is told" + name, tells_the_others("scope", LEFT, 0, wrapper=[], **variables)),
         ("a return from main is told" + name, tells_the_others("return", LEFT, 0, wrapper=[], **variables)),
+        ("a call of MPI_Finalize is told" + name,
+         tells_the_others("finalize", "has finalized MPI", 69, LOCKSTEP_TIMEOUT="1,3", **variables)),
         ("an uncaught exception is told" + name, tells_the_others("throw", "failed: out of apples", 1, **variables)),
         ("an exception that main catches is told" + name, tells_the_others("throw-through", LEFT_BY_EXCEPTION, 1, **variables)),
         ("nothing is told at an orderly end" + name, leaves_in_order("none", **variables)),

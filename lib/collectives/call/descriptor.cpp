@@ -3,6 +3,8 @@
 
 #include "collectives/call/descriptor.hpp"
 
+#include "base/phrases.hpp"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -165,18 +167,20 @@ std::string operation_name(const Descriptor& descriptor) {
 std::string difference_of_merges(int rank, const MergeCount& merges, int other_rank, const MergeCount& other) {
   if (merges.calls == other.calls) return {};
   const auto text = [](const MergeCount& count) {
-    if (count.calls == 0) return std::string("none");
-    if (count.in_run == count.calls) return fmt::format("{} in run #{}", count.calls, count.run);
-    return fmt::format("{}, the last {} of them in run #{}", count.calls, count.in_run, count.run);
+    if (count.calls == 0) return std::string("no merge_call call");
+    const std::string calls = counted(count.calls, "merge_call call");
+    if (count.in_run == count.calls) return fmt::format("{} in run #{}", calls, count.run);
+    return fmt::format("{}, the last {} of them in run #{}", calls, count.in_run, count.run);
   };
   return fmt::format(
-      "; the replicas of the ranks made a different number of merge_call calls before it, rank {} {}, rank {} {}; each "
-      "rank must make as many, in the same order",
+      "; before it, the replicas of rank {} made {}, and those of rank {} made {}; the replicas of every rank must "
+      "make the same number of merge_call calls, in the same order",
       rank, text(merges), other_rank, text(other));
 }
 
 std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank, const Descriptor& other) {
-  if (descriptor.completed_before == other.completed_before || descriptor.is_recovery || other.is_recovery) return {};
+  if (descriptor.is_recovery != other.is_recovery) return "; if one rank calls recover, all ranks must call it";
+  if (descriptor.completed_before == other.completed_before || descriptor.is_recovery) return {};
   return fmt::format(
       "; a failure has left the ranks at different operations: rank {} had completed {}, rank {} {}; call "
       "Communicator::recover on every rank, then repeat the calls that not all ranks have completed",
@@ -213,9 +217,12 @@ std::string text_of_tensors(const Descriptor& descriptor) {
   const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
   std::string text;
   if (descriptor.items == 1) {
+    text = fmt::format(" of {} {}", to_string(descriptor.dtype), lockstep::to_string(shape));
     // if each rank passes its own numbers of rows, the ranks agree only on the shape of a row
-    const std::string_view unit = kind.rows == Rows::own ? "rows of " : "";
-    text = fmt::format(" of {}{} {}", unit, to_string(descriptor.dtype), lockstep::to_string(shape));
+    if (kind.rows == Rows::own) {
+      text = fmt::format(" of {}", to_string(descriptor.dtype));
+      if (shape.rank() > 0) text += fmt::format(" in rows of shape {}", lockstep::to_string(shape));
+    }
   } else {
     text = fmt::format(" of {} tensors", descriptor.items);
     if (descriptor.items > 1) {
@@ -225,15 +232,15 @@ std::string text_of_tensors(const Descriptor& descriptor) {
   }
   if (descriptor.rows[0] != '\0') {
     const bool is_cut = descriptor.rows[Descriptor::rows_bytes - 2] != '\0';
-    text += fmt::format(" in rows {}{}", descriptor.rows.data(), is_cut ? "..." : "");
+    text += fmt::format(" with rows {}{}", descriptor.rows.data(), is_cut ? "..." : "");
   }
   return text;
 }
 
-/// " by LOCKSTEP_RADICES=2.2"
+/// " with LOCKSTEP_RADICES=2.2"
 std::string text_of_radices(const Descriptor& descriptor) {
   if (descriptor.radices[0] == '\0') return {};
-  return fmt::format(" by LOCKSTEP_RADICES={}", descriptor.radices.data());
+  return fmt::format(" with LOCKSTEP_RADICES={}", descriptor.radices.data());
 }
 
 /// " at app/train.cpp:42"
@@ -251,22 +258,27 @@ std::string describe(const Descriptor& descriptor, bool is_whole) {
   const Traits& kind = descriptor.traits();
   std::string text(kind.name);
   if (kind.reduces()) text += fmt::format(" {}", to_string(descriptor.op));
-  if (descriptor.order == Order::any) text += " in any order";
   if (descriptor.on_gpus) text += " on GPUs";
-  if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
   text += text_of_tensors(descriptor);
+  if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
+  if (descriptor.order == Order::any) text += " with order any";
   text += text_of_radices(descriptor);
   if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());
   return text + text_of_place(descriptor);
 }
 
 std::string describe_difference(int rank, const Descriptor& descriptor, int other_rank, const Descriptor& other) {
-  const bool is_whole = descriptor.only_name && other.only_name && descriptor.name == other.name;
+  const bool is_one_name = descriptor.only_name && other.only_name && descriptor.name == other.name;
+  const bool differ_in_radices = descriptor.radices != other.radices;
   const auto text = [&](int of, const Descriptor& call) {
-    return fmt::format("rank {} {} {}", of, call.only_name ? "is in" : "calls", describe(call, is_whole));
+    const bool shows_default = descriptor.order != other.order && call.order == Order::canonical;
+    return fmt::format(
+        "rank {} {} {}{}{}", of, call.only_name ? "is in" : "calls", describe(call, is_one_name && !differ_in_radices),
+        is_one_name && differ_in_radices ? text_of_radices(call) : "", shows_default ? " with order canonical" : "");
   };
-  return fmt::format("{}, {}{}", text(rank, descriptor), text(other_rank, other),
-                     difference_of_lists(descriptor, other));
+  return fmt::format("{}, {}{}{}", text(rank, descriptor), text(other_rank, other),
+                     difference_of_lists(descriptor, other),
+                     differ_in_radices ? "; LOCKSTEP_RADICES must be equal on all ranks" : "");
 }
 
 }  // namespace lockstep::detail

@@ -93,12 +93,13 @@ void set_place(Descriptor& descriptor, const std::source_location& where) noexce
          (static_cast<std::uint64_t>(completed_before) * 0xd1342543de82ef95u);
 }
 
-/// The text "; the replicas of rank 1 made 2 merge_call calls, ..." if the numbers of calls differ, else an empty text.
+/// The text "; before it, the replicas of rank 1 made 2 merge_call calls, ..." if the numbers of calls differ, else an
+/// empty text.
 [[nodiscard]] std::string difference_of_merges(int rank, const MergeCount& merges, int other_rank,
                                                const MergeCount& other);
 
 /// The text "; a failure has left the ranks at different operations: ..." if the numbers of completed operations
-/// differ, else an empty text.
+/// differ, or a text with the rule if only one rank calls recover; else an empty text.
 [[nodiscard]] std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank,
                                                   const Descriptor& other);
 
@@ -106,7 +107,7 @@ void set_place(Descriptor& descriptor, const std::source_location& where) noexce
 /// `describe` does not show where they differ; else an empty text. A long list: a range of tensors.
 [[nodiscard]] std::string difference_of_lists(const Descriptor& descriptor, const Descriptor& other);
 
-/// "all_reduce sum of f32 [3]", "broadcast with root 1 of 4 tensors (first f32 [2, 3], 1024 elements in all)". If the
+/// "all_reduce sum of f32 [3]", "broadcast of 4 tensors (first f32 [2, 3], 1024 elements in all) with root 1". If the
 /// descriptor has only_name, the name, and with `is_whole` the tensors, too: "split".
 [[nodiscard]] std::string describe(const Descriptor& descriptor, bool is_whole = false);
 

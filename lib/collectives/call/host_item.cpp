@@ -158,7 +158,7 @@ class Checker {
   [[nodiscard]] std::int64_t part_count(const HostItem& result) const {
     const std::int64_t replicas = layout_.replicas();
     if (result.shape.rank() == 0 || result.shape[0] % replicas != 0) {
-      refuse_item("the input has shape {}; its first extent must be a multiple of the number of replicas, {}",
+      refuse_item("the input has shape {}; the size of its first axis must be a multiple of the number of replicas, {}",
                   to_string(result.shape), replicas);
     }
     return result.count() / replicas;
@@ -235,7 +235,7 @@ class Checker {
         is_row_equal ? ""
                      : fmt::format("; the dtype and the shape of a row must be those of the {} of replica {}",
                                    kind_.scatters() ? "output" : "input", first_replica());
-    refuse_item("the {} is {} {} on replica {}, but must be {} {}, because {} gives it {}{}", name.role,
+    refuse_item("the {} is {} {} on replica {}, but must be {} {}, because the argument {} gives it {}{}", name.role,
                 to_string(view.dtype), to_string(view.shape), first_replica() + name.index, to_string(result.dtype),
                 to_string(expected), argument, counted(rows, "row"), other_rule);
   }
@@ -243,8 +243,9 @@ class Checker {
   void check_output(const TensorView& view, std::size_t index, HostItem& result) {
     const DType dtype = kind_.reduces() ? result_dtype(call_.op, result.dtype) : result.dtype;
     if (view.dtype != dtype) {
-      refuse("{} is {}, but {} of {} gives {}", words_.name({"output", index, item_}), to_string(view.dtype),
-             kind_.reduces() ? to_string(call_.op) : kind_.name, to_string(result.dtype), to_string(dtype));
+      refuse("{} is {}, but the {} of {} is {}; pass an output of {}", words_.name({"output", index, item_}),
+             to_string(view.dtype), kind_.reduces() ? to_string(call_.op) : kind_.name, to_string(result.dtype),
+             to_string(dtype), to_string(dtype));
     }
     check_output_shape(view, index, result);
     places_.add(view, kind_.has_own_outputs() ? replica_of(index) : -1, {"output", index, item_});
@@ -336,14 +337,21 @@ class Checker {
     return offset == begin * size_of(item.dtype) || (kind_.reduces() && offset == 0);
   }
 
-  [[nodiscard]] std::string_view overlap_rule() const {
+  [[nodiscard]] std::string overlap_rule() const {
     if (kind_.is_message()) return "the tensors of a recv must not overlap";
-    if (kind_.gathers())
-      return "an input in host memory may be its replica's part of an output of its item, but not overlap it otherwise";
-    if (kind_.has_own_parts())
-      return "an output in host memory may be its replica's part of the input of its item, but not overlap it "
-             "otherwise";
-    return "an output may be the same view as an input of its item, but not overlap another view";
+    const std::string_view of_item = words_.of_its_item();
+    if (kind_.gathers()) {
+      return fmt::format(
+          "an input in host memory may be its replica's part of an output{}, but must not overlap it otherwise",
+          of_item);
+    }
+    if (kind_.has_own_parts()) {
+      return fmt::format(
+          "an output in host memory may be its replica's part of the input{}, but must not overlap it otherwise",
+          of_item);
+    }
+    return fmt::format("an output may have exactly the memory of an input{}, but must not overlap it otherwise",
+                       of_item);
   }
 
   const Call& call_;

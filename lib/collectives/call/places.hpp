@@ -40,6 +40,8 @@ class CallWords {
   [[nodiscard]] std::string owner(std::size_t item) const;
   /// "item 1: ", or an empty text.
   [[nodiscard]] std::string prefix(std::size_t item) const;
+  /// " of its item", or an empty text.
+  [[nodiscard]] std::string_view of_its_item() const { return items_ > 1 ? " of its item" : ""; }
 
  private:
   bool is_message_;

@@ -88,13 +88,13 @@ Engine::~Engine() {
     backoff.pause();
   }
   const MutexLock lock(mutex_);
-  depart();
+  depart(Departure::orderly);
 }
 
 /// If an exception that the other ranks have already received makes this rank depart, the exception is not sent again.
-void Engine::depart() noexcept {
+void Engine::depart(Departure how) noexcept {
   const bool is_known = thrown_at_ == std::pair(epoch_.number(), queue_.sequence());
-  leaving_.depart(std::uncaught_exceptions() > exceptions_ && !is_known);
+  leaving_.depart(std::uncaught_exceptions() > exceptions_ && !is_known ? Departure::by_exception : how);
 }
 
 bool Engine::lock_in_time() noexcept {
@@ -114,7 +114,7 @@ void Engine::on_abort(const std::string& text) noexcept {
 
 void Engine::on_finalize() noexcept {
   if (is_forked_copy() || !lock_in_time()) return;
-  depart();
+  depart(Departure::by_finalize);
   transport_->close();
   mutex_.unlock();
 }

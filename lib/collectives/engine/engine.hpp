@@ -161,7 +161,7 @@ class Engine final : private JobMember {
   /// Called when MPI is about to be finalized: closes this rank's end of the communicator.
   void on_finalize() noexcept override;
   /// Tells the other ranks that this rank takes part in no further operation.
-  void depart() noexcept LOCKSTEP_REQUIRES(mutex_);
+  void depart(Departure how) noexcept LOCKSTEP_REQUIRES(mutex_);
   void end_by(Failure failure) LOCKSTEP_REQUIRES(mutex_);
   /// Tries to lock mutex_ for a bounded time. Another thread may hold mutex_ for long, or this thread may hold it
   /// already. Returns whether mutex_ is locked. Clang's thread-safety analysis cannot follow the loop inside.

@@ -11,18 +11,19 @@
 
 namespace lockstep::detail {
 
-void Leaving::depart(bool by_exception) noexcept {
+void Leaving::depart(Departure how) noexcept {
   NodeGroup* const group = transport_.sharing_group();
   // if all ranks share memory, they see the departure in that memory, without a message
-  if (by_exception && transport_.node_group() == nullptr) end_for_ever("an exception has destroyed its communicator");
-  if (!epoch_.lost()) send_leave();
-  if (group != nullptr) group->depart(by_exception ? Departure::by_exception : Departure::orderly);
+  if (how == Departure::by_exception && transport_.node_group() == nullptr)
+    end_for_ever("an exception has destroyed its communicator");
+  if (!epoch_.lost()) send_leave(how == Departure::by_finalize ? "finalized MPI" : "destroyed its communicator");
+  if (group != nullptr) group->depart(how);
 }
 
-/// Sends one message to each rank that waits for a message of this rank in every agreement (Agreement::header_peers);
-/// after a failure, to all ranks. A rank that gets the message while it waits in an operation ends that operation on
-/// all ranks. If no rank begins another operation, the messages have no effect.
-void Leaving::send_leave() noexcept {
+/// Sends one message that says what this rank has done to each rank that waits for a message of this rank in every
+/// agreement (Agreement::header_peers); after a failure, to all ranks. A rank that gets the message while it waits in
+/// an operation ends that operation on all ranks. If no rank begins another operation, the messages have no effect.
+void Leaving::send_leave(std::string_view what) noexcept {
   try {
     if (!can_send()) return;
     auto [targets, sources] = agreement_.header_peers();
@@ -33,7 +34,7 @@ void Leaving::send_leave() noexcept {
       }
       sources = transport_.size() - 1;
     }
-    const Failure failure{Code::unavailable, fmt::format("rank {} has destroyed its communicator", transport_.rank()),
+    const Failure failure{Code::unavailable, fmt::format("rank {} has {}", transport_.rank(), what),
                           queue_.context_of(transport_.rank()), Ends::communicator_here};
     transport_.expect_last_messages(sources);
     for (const int target : targets) control_.send_leave(target, epoch_.number(), queue_.sequence(), failure);

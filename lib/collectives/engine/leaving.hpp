@@ -12,6 +12,7 @@
 #include "transport/transport.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace lockstep::detail {
 
@@ -23,9 +24,9 @@ class Leaving {
           Epoch& epoch)
       : transport_(transport), control_(control), agreement_(agreement), queue_(queue), epoch_(epoch) {}
 
-  /// Tells the other ranks that this rank takes part in no further operation. `by_exception`: because of an exception
-  /// that they do not know of.
-  void depart(bool by_exception) noexcept;
+  /// Tells the other ranks that this rank takes part in no further operation, and why. Departure::by_exception: because
+  /// of an exception that they do not know of.
+  void depart(Departure how) noexcept;
   /// Ends the present epoch, and the communicator, on all ranks, if messages can still be sent. `text`: the reason.
   void end_for_ever(const std::string& text) noexcept;
 
@@ -33,7 +34,7 @@ class Leaving {
   [[nodiscard]] bool can_send() const {
     return transport_.is_alive() && (transport_.has_free_threads() || transport_.this_thread_may_call());
   }
-  void send_leave() noexcept;
+  void send_leave(std::string_view what) noexcept;
 
   Transport& transport_;
   ControlChannel& control_;

@@ -66,6 +66,7 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
   switch (departure) {
     case Departure::none: gone.text = fmt::format("rank {} {}", member.rank, member.process->end_text()); break;
     case Departure::orderly: gone.text = fmt::format("rank {} has destroyed its communicator", member.rank); break;
+    case Departure::by_finalize: gone.text = fmt::format("rank {} has finalized MPI", member.rank); break;
     case Departure::by_exception:
       gone.text = fmt::format("rank {} has left: an exception has destroyed its communicator", member.rank);
       break;

@@ -102,9 +102,11 @@ std::optional<Failure> RowAgreement::failure() const {
   const int source_rank = layout_.rank_of(lowest_.source);
   return Failure{
       Code::mismatch,
-      fmt::format("item {}: replica {} (rank {}) sends {} to replica {} (rank {}), whose receive_rows say {}",
-                  lowest_.item, lowest_.source, source_rank, counted(lowest_.sent, "row"), lowest_.target,
-                  layout_.rank_of(lowest_.target), lowest_.expected),
+      fmt::format(
+          "{}replica {} (rank {}) sends {} to replica {} (rank {}), but receive_rows of that replica has {}; the "
+          "two numbers must be equal",
+          items_.size() > 1 ? fmt::format("item {}: ", lowest_.item) : "", lowest_.source, source_rank,
+          counted(lowest_.sent, "row"), lowest_.target, layout_.rank_of(lowest_.target), lowest_.expected),
       {source_rank, lowest_.source, {}, -1}};
 }
 

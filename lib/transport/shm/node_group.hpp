@@ -24,7 +24,7 @@ namespace lockstep::detail {
 enum class NodeAddress : std::uint64_t { none = 0 };
 
 /// How a rank has left its group. A rank that has left takes no further part, but its process may continue.
-enum class Departure : std::uint32_t { none = 0, orderly = 1, by_exception = 2 };
+enum class Departure : std::uint32_t { none = 0, orderly = 1, by_exception = 2, by_finalize = 3 };
 
 /// Functions by which tests disturb one rank of a node. In production code the pointer to the hooks is null.
 struct TestHooks {

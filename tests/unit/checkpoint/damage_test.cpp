@@ -205,16 +205,19 @@ TEST(Checkpoint, of_other_objects_on_another_rank_is_refused_before_it_is_writte
       checkpoint.save(directory.path(), 1);
     };
     expect_error(Code::mismatch,
-                 {"number 2 is \"v\" f64[] (on_write, none) on rank 0", "\"w\" f64[] (on_write, none) on rank 2"},
+                 {"object 1 (counted from 0) is \"v\" f64[] (synchronization on_write, aggregation none) on rank 0",
+                  "\"w\" f64[] (synchronization on_write, aggregation none) on rank 2"},
                  [&] { save([&](Checkpoint& all) { all.track("a", a).track(is_last ? "w" : "v", b); }); });
-    expect_error(Code::mismatch, {"number 1 is \"v\" f32[3]", "on rank 0, but \"v\" f64[]", "on rank 2"},
+    expect_error(Code::mismatch,
+                 {"object 0 (counted from 0) is \"v\" f32[3]", "on rank 0, but \"v\" f64[]", "on rank 2"},
                  [&] { save([&](Checkpoint& all) { is_last ? all.track("v", b) : all.track("v", a); }); });
-    expect_error(Code::mismatch, {"number 2 is missing on rank 0, but \"b\" f64[]", "on rank 2", "same order"}, [&] {
-      save([&](Checkpoint& all) {
-        all.track("a", a);
-        if (is_last) all.track("b", b);
-      });
-    });
+    expect_error(Code::mismatch,
+                 {"object 1 (counted from 0) is missing on rank 0, but \"b\" f64[]", "on rank 2", "same order"}, [&] {
+                   save([&](Checkpoint& all) {
+                     all.track("a", a);
+                     if (is_last) all.track("b", b);
+                   });
+                 });
     EXPECT_TRUE(Checkpoint::steps(directory.path()).empty());
     save([&](Checkpoint& all) { all.track("a", a).track("b", b); });
     EXPECT_EQ(Checkpoint::steps(directory.path()), std::vector<std::int64_t>{1});

@@ -38,10 +38,10 @@ TEST(HostList, combines_several_brackets_the_last_one_fastest) {
 }
 
 TEST(HostList, errors_give_position_and_reason) {
-  expect_list_refused("", {"character 1", "host name"});
+  expect_list_refused("", {"its end", "host name"});
   expect_list_refused("a,,b", {"character 3", "host name"});
-  expect_list_refused("a,", {"character 3", "host name"});
-  expect_list_refused("n[1-2", {"character 6", "]"});
+  expect_list_refused("a,", {"its end", "host name"});
+  expect_list_refused("n[1-2", {"its end", "]"});
   expect_list_refused("n[1;2]", {"character 4", "]"});
   expect_list_refused("n1]", {"character 3", "not allowed in a host name"});
   expect_list_refused("n 1", {"character 2", "not allowed in a host name"});
@@ -76,13 +76,13 @@ TEST(TasksPerNode, errors_give_position_and_reason) {
     SCOPED_TRACE(text);
     test::expect_error(Code::invalid_argument, parts, [&] { (void)expand_tasks_per_node(text); });
   };
-  refused("", {"expand_tasks_per_node", "character 1", "number"});
-  refused("2,", {"character 3", "number"});
+  refused("", {"expand_tasks_per_node", "its end", "number"});
+  refused("2,", {"its end", "number"});
   refused("0", {"number of tasks is 0"});
   refused("-1", {"number"});
   refused("2(2)", {"character 3", "3(x2)"});
   refused("2(x0)", {"number of nodes is 0"});
-  refused("2(x2", {"character 5", "expected )"});
+  refused("2(x2", {"its end", "expected )"});
   refused("2 3", {"character 2", "comma"});
   refused("1(x65537)", {"more than 65536 nodes"});
   refused("1(x65536),1", {"more than 65536 nodes"});

@@ -90,9 +90,9 @@ TEST_F(Slurm, resolver_refuses_jobs_with_another_number_of_tasks) {
 
 TEST_F(Slurm, resolver_refuses_malformed_variables) {
   expect_refused(step({{"SLURM_PROCID", "two"}}), {"SLURM_PROCID is \"two\"", "must be an integer"});
-  expect_refused(step({{"SLURM_STEP_NODELIST", "n[1-"}}), {"SLURM_STEP_NODELIST: expand_hostlist", "n[1-"});
-  expect_refused(step({{"SLURM_STEP_TASKS_PER_NODE", "2(y2)"}}),
-                 {"SLURM_STEP_TASKS_PER_NODE: expand_tasks_per_node", "2(y2)"});
+  expect_refused(step({{"SLURM_STEP_NODELIST", "n[1-"}}),
+                 {"SLURM_STEP_NODELIST: ", "n[1-", "at its end: expected a number"});
+  expect_refused(step({{"SLURM_STEP_TASKS_PER_NODE", "2(y2)"}}), {"SLURM_STEP_TASKS_PER_NODE: ", "2(y2)"});
   expect_refused(step({{"SLURM_GPUS_ON_NODE", "-1"}}), {"SLURM_GPUS_ON_NODE is \"-1\""});
   expect_refused(step(), {"port_base is 65535", "2 tasks", "1 to 65534"}, {.port_base = 65535});
 }

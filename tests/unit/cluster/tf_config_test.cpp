@@ -79,15 +79,16 @@ TEST(TFConfig, with_invalid_json_is_refused_with_the_position) {
   expect_refused(R"({"cluster": {"worker": ["a:1"})", {"invalid JSON"});
   expect_refused("\"\xff\"", {"invalid JSON"});
   expect_refused(R"({"task": 1e999})", {"invalid JSON", "1e999"});
-  expect_refused("[]", {"the document", "array", "not an object"});
-  expect_refused("7", {"number", "not an object"});
+  expect_refused("[]", {"the document", "it must be an object, but it is of type array"});
+  expect_refused("7", {"it must be an object, but it is of type number"});
   expect_refused(R"({"cluster": {"worker": [)" + std::string(100000, '[') + "]}}", {"more than 32 levels"});
 }
 
 TEST(TFConfig, with_a_wrong_cluster_is_refused_with_the_place) {
-  expect_refused(R"({"cluster": []})", {"cluster", "array", "not an object"});
-  expect_refused(R"({"cluster": {"worker": "a:1"}})", {"cluster.\"worker\"", "\"a:1\" is string", "list of addresses"});
-  expect_refused(R"({"cluster": {"worker": ["a:1", 7]}})", {"cluster.\"worker\"[1]", "7 is number"});
+  expect_refused(R"({"cluster": []})", {"cluster", "it must be an object, but it is of type array"});
+  expect_refused(R"({"cluster": {"worker": "a:1"}})",
+                 {"cluster.\"worker\"", "\"a:1\" is of type string", "list of addresses"});
+  expect_refused(R"({"cluster": {"worker": ["a:1", 7]}})", {"cluster.\"worker\"[1]", "7 is of type number"});
   expect_refused(R"({"cluster": {"worker": [""]}})", {"cluster.\"worker\"[0]", "empty"});
   expect_refused(R"({"cluster": {"": ["a:1"]}})", {"cluster", "empty name"});
   expect_refused(R"({"cluster": {"worker": {"one": "a:1"}}})", {"cluster.\"worker\"", "\"one\" is not a task number"});
@@ -99,7 +100,7 @@ TEST(TFConfig, with_a_wrong_cluster_is_refused_with_the_place) {
 
 TEST(TFConfig, with_a_wrong_task_is_refused_with_the_place) {
   const std::string cluster = R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": )";
-  expect_refused(cluster + "\"worker\"}", {"task", "string", "not an object"});
+  expect_refused(cluster + "\"worker\"}", {"task", "it must be an object, but it is of type string"});
   expect_refused(cluster + R"({"type": 3, "index": 0}})", {"task.type", "3 is not a job name"});
   expect_refused(cluster + R"({"type": "", "index": 0}})", {"task.type", "not a job name"});
   expect_refused(cluster + R"({"type": "worker", "index": "0"}})", {"task.index", "\"0\"", "without quotes"});

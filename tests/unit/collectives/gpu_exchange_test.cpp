@@ -76,9 +76,9 @@ TEST(GpuExchange, is_a_mismatch_before_nccl_is_called_if_sender_and_receiver_dif
         EXPECT_EQ(fakes.nccl().calls().count("send"), before);
         if (error) throw Error(*error);
       });
-      expect_on_all(
-          errors, {"mismatch:", "all_to_all_v on GPUs of rows of f32 [3]", "replica 2 (rank 1)",
-                   "sends " + std::to_string(sent) + " rows to replica 0 (rank 0)", "say " + std::to_string(expected)});
+      expect_on_all(errors, {"mismatch:", "all_to_all_v on GPUs of f32 in rows of shape [3]", "replica 2 (rank 1)",
+                             "sends " + std::to_string(sent) + " rows to replica 0 (rank 0)",
+                             "of that replica has " + std::to_string(expected)});
     }
   }
 }
@@ -89,7 +89,8 @@ TEST(GpuExchange, is_a_mismatch_if_rows_differ_in_type) {
     const auto errors = exchange_errors(fakes, ranks, [&](Communicator& comm, const DeviceOf& device_of) {
       exchange_rows(comm, comm.rank() == 1 ? DType::u8 : DType::f32, 1, 1, device_of);
     });
-    expect_on_all(errors, {"mismatch:", "rank 0 calls all_to_all_v on GPUs of rows of f32 [3]", "rows of u8 [3]"});
+    expect_on_all(errors, {"mismatch:", "rank 0 calls all_to_all_v on GPUs of f32 in rows of shape [3]",
+                           "of u8 in rows of shape [3]"});
   }
 }
 

@@ -205,7 +205,7 @@ TEST(MixedRadix, is_agreed_on_like_everything_else) {
                                                    ReplicaLayout({1, 1, 1}), {rank == 2 ? "r0" : "0", 0});
       std::vector<float> value{1};
       const std::string error = error_of([&] { comm.all_reduce(std::span(value), ReduceOp::sum); });
-      EXPECT_NE(error.find("rank 2 calls all_reduce sum of f32 [1] by LOCKSTEP_RADICES=r0"), std::string::npos)
+      EXPECT_NE(error.find("rank 2 calls all_reduce sum of f32 [1] with LOCKSTEP_RADICES=r0"), std::string::npos)
           << error;
       comm.barrier();
     });

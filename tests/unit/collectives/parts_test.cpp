@@ -67,7 +67,7 @@ TEST_F(Parts, of_a_gather_are_accepted_when_they_fit) {
 TEST_F(Parts, of_a_gather_must_have_the_rows_that_are_named) {
   expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {2, 3})}, {}),
              {"invalid_argument: all_gather_v: the input is f32 [2, 3] on replica 1",
-              "must be f32 [1, 3], because rows gives it 1 row"});
+              "must be f32 [1, 3], because the argument rows gives it 1 row"});
   expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {1, 4})}, {}),
              {"[1, 4] on replica 1", "f32 [1, 3]", "the shape of a row must be those of the input of replica 0"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1}, DType::i32)}, {}), {"i32 [1] on replica 1", "f32 [1]"});
@@ -127,7 +127,7 @@ TEST_F(Parts, of_an_exchange_must_fit_each_other) {
   EXPECT_EQ(exchange_refusal({in(0, {4}), in(8, {4})}, outputs), "none");
   EXPECT_EQ(exchange_refusal({in(0, {4}), in(8, {4})}, {out(8, {4}), out(0, {4})}), "none");  // in place
   expect_all(exchange_refusal({in(0, {3}), in(8, {3})}, outputs),
-             {"its first extent must be a multiple of the number of replicas, 2"});
+             {"the size of its first axis must be a multiple of the number of replicas, 2"});
   expect_all(exchange_refusal({in(0, {4}), in(8, {2})}, outputs), {"[2] on replica 1", "one dtype and shape"});
   expect_all(exchange_refusal({in(0, {4}), in(8, {4})}, {out(16, {4}), out(32, {2})}), {"output 1", "2 elements"});
   expect_all(exchange_refusal({in(0, {4}), in(8, {4})}, {out(16, {4}), out(18, {4})}), {"overlaps"});
@@ -140,9 +140,10 @@ TEST_F(Parts, of_an_uneven_exchange_must_fit_each_other) {
   expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
              {"by send_rows, replica 0 sends 2 rows to replica 1", "receive_rows of replica 1 say 3"});
   expect_all(exchange_refusal({1, 3, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"the input is f32 [3] on replica 0", "must be f32 [4], because send_rows gives it 4 rows"});
-  expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 2, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"the output is f32 [4] on replica 1", "must be f32 [3], because receive_rows gives it 3 rows"});
+             {"the input is f32 [3] on replica 0", "must be f32 [4], because the argument send_rows gives it 4 rows"});
+  expect_all(
+      exchange_refusal({1, 2, 0, 1}, {1, 0, 2, 1}, inputs, {out(16, {1}), out(32, {4})}),
+      {"the output is f32 [4] on replica 1", "must be f32 [3], because the argument receive_rows gives it 3 rows"});
 }
 
 /// all_gather_v of rows without elements, of which there may be many.
@@ -187,8 +188,8 @@ TEST(UnevenParts, are_a_mismatch_where_ranks_name_other_numbers) {
                           [](Communicator& comm) {
                             gather_nothing(comm, comm.rank() == 1 ? Rows{1, 2, 4, 4} : Rows{1, 4, 2, 4});
                           }),
-             {"mismatch:", "rank 0 calls all_gather_v of f32 [11, 0] in rows 1,4,2,4",
-              "rank 1 calls all_gather_v of f32 [11, 0] in rows 1,2,4,4"});
+             {"mismatch:", "rank 0 calls all_gather_v of f32 [11, 0] with rows 1,4,2,4",
+              "rank 1 calls all_gather_v of f32 [11, 0] with rows 1,2,4,4"});
 }
 
 TEST(UnevenParts, are_a_mismatch_also_where_the_text_has_no_room_for_them) {
@@ -207,9 +208,9 @@ TEST(UnevenExchange, is_a_mismatch_where_sender_and_receiver_differ) {
     for (const auto& rows : {std::pair(5, 4), std::pair(0, 2), std::pair(100'000, 0)}) {
       const std::string error = shared_error(
           counts, [&rows](Communicator& comm) { exchange_rows(comm, DType::f32, rows.first, rows.second); });
-      expect_all(error, {"mismatch: operation #0", "all_to_all_v of rows of f32 [3]", "replica 2 (rank ",
+      expect_all(error, {"mismatch: operation #0", "all_to_all_v of f32 in rows of shape [3]", "replica 2 (rank ",
                          "sends " + std::to_string(rows.first) + " rows to replica 0 (rank 0)",
-                         "say " + std::to_string(rows.second)});
+                         "of that replica has " + std::to_string(rows.second)});
     }
   }
 }
@@ -234,7 +235,7 @@ TEST(UnevenExchange, is_a_mismatch_where_rows_differ_in_shape) {
   expect_all(
       shared_error({1, 1, 1},
                    [](Communicator& comm) { exchange_rows(comm, comm.rank() == 1 ? DType::u8 : DType::f32, 1, 1); }),
-      {"mismatch:", "rank 0 calls all_to_all_v of rows of f32 [3]", "rank 1", "rows of u8 [3]"});
+      {"mismatch:", "rank 0 calls all_to_all_v of f32 in rows of shape [3]", "rank 1", "of u8 in rows of shape [3]"});
 }
 
 TEST(Scatter, is_a_mismatch_where_parts_or_roots_differ) {
@@ -246,7 +247,7 @@ TEST(Scatter, is_a_mismatch_where_parts_or_roots_differ) {
     comm.scatter(items_of(parts), root);
   };
   expect_all(shared_error(3, [&](Communicator& comm) { scatter(comm, comm.rank() == 2 ? 5 : 4, 0); }),
-             {"mismatch:", "scatter with root 0 of i32 [4]", "scatter with root 0 of i32 [5]"});
+             {"mismatch:", "scatter of i32 [4] with root 0", "scatter of i32 [5] with root 0"});
   expect_all(shared_error(3, [&](Communicator& comm) { scatter(comm, 4, comm.rank() == 1 ? 1 : 0); }),
              {"mismatch:", "root 0", "root 1"});
 }

@@ -55,8 +55,8 @@ TEST(Records, that_are_damaged_are_refused_by_file_and_place) {
     return error_of([&] { static_cast<void>(read_record(path)); });
   };
   const std::string place = path + ": record";
-  EXPECT_EQ(error_of_text(good.substr(0, 50)), path + ": invalid JSON at byte 51");
-  EXPECT_EQ(error_of_text(""), path + ": invalid JSON at byte 1");
+  EXPECT_EQ(error_of_text(good.substr(0, 50)), path + ": not a flight record of lockstep: invalid JSON at byte 51");
+  EXPECT_EQ(error_of_text(""), path + ": not a flight record of lockstep: invalid JSON at byte 1");
   EXPECT_EQ(error_of_text("[1]"), path + ": not a flight record of lockstep");
   EXPECT_EQ(error_of_text("{}"), path + ": not a flight record of lockstep");
   EXPECT_NE(error_of_text(replaced("record\": 1", "record\": 2")).find("version 2, but this program reads version 1"),

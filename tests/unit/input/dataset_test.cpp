@@ -252,7 +252,7 @@ TEST(Dataset, that_would_have_too_many_elements_is_refused) {
 TEST(Dataset, of_elements_that_differ_in_shape_cannot_be_batched) {
   const auto uneven = Dataset<Tensor>::range(3).map(
       [](const Tensor& element) { return Tensor(DType::f32, Shape{numbers(element)[0] + 1}); });
-  expect_error(Code::invalid_argument, {"of shape [2], but f32 of shape [1]"},
+  expect_error(Code::invalid_argument, {"f32 [2] in element 1 of the batch, but f32 [1] in element 0"},
                [&] { static_cast<void>(uneven.batch(2).iterate().get_next_as_optional()); });
 }
 

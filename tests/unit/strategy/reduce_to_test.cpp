@@ -137,7 +137,7 @@ TEST(ReduceTo, with_an_invalid_device_name_is_refused_on_all_ranks) {
   on_workers({1, 1}, [](Strategy& strategy) {
     const bool wrong = strategy.communicator().rank() == 0;
     const auto x = strategy.run([] { return 1.0F; });
-    expect_error(wrong ? Code::invalid_argument : Code::unavailable, {"reduce_to: as destination", "chair:0"},
+    expect_error(wrong ? Code::invalid_argument : Code::unavailable, {"reduce_to: the destination", "chair:0"},
                  [&] { (void)strategy.extended().reduce_to("SUM", x, wrong ? "chair:0" : "cpu:0"); });
     EXPECT_EQ(strategy.extended().reduce_to("SUM", x, "cpu:0").value(), 2.0F);
   });

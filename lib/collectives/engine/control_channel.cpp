@@ -42,42 +42,50 @@ const ControlChannel::Peer& ControlChannel::peer(int rank) const {
 }
 
 void ControlChannel::poll() {
-  while (const auto received = transport_.poll()) {
-    ControlKind kind{};
-    std::memcpy(&kind, received->bytes.data(), sizeof(kind));
-    if (kind == ControlKind::header) {
-      AgreementHeader header;
-      std::memcpy(&header, received->bytes.data(), sizeof(header));
-      if (header.epoch < epoch_) continue;
-      const auto data = received->bytes.subspan(sizeof(header));
-      headers_.push_back({received->source, header, {data.begin(), data.end()}});
-      Peer& peer = peers_[received->source];
-      std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(header.epoch, header.sequence);
-      continue;
-    }
-    ControlMessage control;
-    std::memcpy(&control, received->bytes.data(), sizeof(control));
-    if (control.kind >= ControlKind::offer) {
-      pair_messages_.push_back({received->source, control});
-      continue;
-    }
-    if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.ends == Ends::job))
-      left_ranks_.push_back({received->source, failure_of(control).text});
-    if (control.epoch < epoch_) continue;
-    Peer& peer = peers_[received->source];
-    switch (control.kind) {
-      case ControlKind::summary: summaries_.push_back({received->source, control}); break;
-      case ControlKind::heartbeat: note_heartbeat(peer, control); break;
-      case ControlKind::status:
-        std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
-        peer.status = control.text.data();
-        continue;
-      case ControlKind::abort:
-      case ControlKind::leave: note_abort(control); continue;
-      default: continue;
-    }
-    std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(control.epoch, control.sequence);
+  while (poll_one()) {}
+}
+
+bool ControlChannel::poll_one() {
+  const auto received = transport_.poll();
+  if (received) sort(*received);
+  return received.has_value();
+}
+
+void ControlChannel::sort(const ReceivedMessage& received) {
+  ControlKind kind{};
+  std::memcpy(&kind, received.bytes.data(), sizeof(kind));
+  if (kind == ControlKind::header) {
+    AgreementHeader header;
+    std::memcpy(&header, received.bytes.data(), sizeof(header));
+    if (header.epoch < epoch_) return;
+    const auto data = received.bytes.subspan(sizeof(header));
+    headers_.push_back({received.source, header, {data.begin(), data.end()}});
+    Peer& peer = peers_[received.source];
+    std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(header.epoch, header.sequence);
+    return;
   }
+  ControlMessage control;
+  std::memcpy(&control, received.bytes.data(), sizeof(control));
+  if (control.kind >= ControlKind::offer) {
+    pair_messages_.push_back({received.source, control});
+    return;
+  }
+  if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.ends == Ends::job))
+    left_ranks_.push_back({received.source, failure_of(control).text});
+  if (control.epoch < epoch_) return;
+  Peer& peer = peers_[received.source];
+  switch (control.kind) {
+    case ControlKind::summary: summaries_.push_back({received.source, control}); break;
+    case ControlKind::heartbeat: note_heartbeat(peer, control); break;
+    case ControlKind::status:
+      std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
+      peer.status = control.text.data();
+      return;
+    case ControlKind::abort:
+    case ControlKind::leave: note_abort(control); return;
+    default: return;
+  }
+  std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(control.epoch, control.sequence);
 }
 
 void ControlChannel::send_summary(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round,

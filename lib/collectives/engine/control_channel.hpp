@@ -35,6 +35,8 @@ class ControlChannel {
 
   /// Receives all messages that have arrived.
   void poll();
+  /// Receives one message. Returns false if none has arrived.
+  bool poll_one();
 
   /// `message` is an AgreementHeader, followed by the data that travels with the agreement.
   void send_header(int target, std::span<const std::byte> message) { transport_.post(target, message); }
@@ -136,6 +138,7 @@ class ControlChannel {
     ControlMessage header;
   };
   [[nodiscard]] const Peer& peer(int rank) const;
+  void sort(const ReceivedMessage& received);
   void send_to_all(const ControlMessage& control);
   void note_heartbeat(Peer& peer, const ControlMessage& control);
   void note_abort(const ControlMessage& control);

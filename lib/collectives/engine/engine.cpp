@@ -27,6 +27,10 @@ namespace {
 constexpr std::chrono::milliseconds unanswered_time(200);
 constexpr std::chrono::milliseconds answer_interval(50);
 
+/// A rank that begins an operation longer than this time after the previous one may be late: another rank may have
+/// aborted the operation.
+constexpr std::chrono::milliseconds time_of_late_ranks(1);
+
 /// Returns a high number if this rank may use at least as many CPUs as there are replicas on the node, since each
 /// replica can then have a CPU of its own. If this rank is bound to fewer CPUs, it may share them with other ranks, so
 /// the number is low.
@@ -357,10 +361,11 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   Backoff backoff(spins_);
   try {
     bool has_come = false;
-    if (has_node_group_ || !is_aborted_by_message()) {
+    if (!has_node_group_) receive_if_late();
+    if (has_node_group_ || !is_aborted()) {
       agreement_->open(epoch_.number(), queue_.sequence(), *operation);
       do {
-        if (!has_node_group_ && agreement_->awaits_messages() && is_aborted_by_message()) break;
+        if (!has_node_group_ && agreement_->awaits_messages() && control_.poll_one() && is_aborted()) break;
         has_come = agreement_->advance();
       } while (!has_come && backoff.pause_briefly());
     }
@@ -383,12 +388,16 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   return false;
 }
 
-/// Receives the messages that have arrived. Returns whether one of them aborts the next operation: if this rank arrives
-/// late, the abort of another rank may have arrived together with the headers.
-bool Engine::is_aborted_by_message() {
-  control_.poll();
-  return control_.abort_record(epoch_.number(), queue_.sequence()) != nullptr;
+/// If this rank is late, the abort of another rank may have arrived after the headers, so this function receives all
+/// messages. Otherwise, `run_at_once` receives one message at a time: between hosts, it takes a system call to find
+/// that there is no further message.
+void Engine::receive_if_late() {
+  const Clock::time_point now = Clock::now();
+  if (now - std::exchange(last_at_once_, now) > time_of_late_ranks) control_.poll();
 }
+
+/// Whether a received message aborts the next operation.
+bool Engine::is_aborted() const { return control_.abort_record(epoch_.number(), queue_.sequence()) != nullptr; }
 
 void Engine::run_progress(const std::stop_token& stop) {
   Backoff backoff(spins_);

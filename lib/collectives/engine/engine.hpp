@@ -143,7 +143,8 @@ class Engine final : private JobMember {
   void run_progress(const std::stop_token& stop);
 
   [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
-  [[nodiscard]] bool is_aborted_by_message() LOCKSTEP_REQUIRES(mutex_);
+  void receive_if_late() LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] bool is_aborted() const LOCKSTEP_REQUIRES(mutex_);
   void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
   void start_progress_thread() LOCKSTEP_REQUIRES(mutex_);
   void drive() LOCKSTEP_REQUIRES(mutex_);
@@ -195,6 +196,7 @@ class Engine final : private JobMember {
   // Epoch and sequence number when a thread of this rank last threw the error of an operation.
   std::pair<std::uint64_t, std::int64_t> thrown_at_ LOCKSTEP_GUARDED_BY(mutex_){0, -1};
   Clock::time_point family_answered_ LOCKSTEP_GUARDED_BY(mutex_){};
+  Clock::time_point last_at_once_ LOCKSTEP_GUARDED_BY(mutex_){};  ///< begin of the last operation of `run_at_once`
   std::atomic<bool> knows_failures_{false};  // whether an exception may count as propagated; written under mutex_
 
   std::condition_variable_any work_;

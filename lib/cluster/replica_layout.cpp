@@ -13,18 +13,20 @@
 
 namespace lockstep {
 
-ReplicaLayout::ReplicaLayout(std::vector<int> counts) : counts_(std::move(counts)), first_{0} {
-  if (counts_.empty())
+ReplicaLayout::ReplicaLayout(std::vector<int> counts) {
+  if (counts.empty())
     detail::throw_error(Code::invalid_argument, "ReplicaLayout: the list of counts is empty; pass one count per rank");
-  for (const int count : counts_) {
+  std::vector<int> first{0};
+  for (const int count : counts) {
     if (count < 1) {
       detail::throw_error(Code::invalid_argument,
                           "ReplicaLayout: the number of replicas (local_replicas) is {} on rank {}; it must be at "
                           "least 1 on every rank",
-                          count, first_.size() - 1);
+                          count, first.size() - 1);
     }
-    first_.push_back(first_.back() + count);
+    first.push_back(first.back() + count);
   }
+  lists_ = std::make_shared<const Lists>(Lists{std::move(counts), std::move(first)});
 }
 
 int ReplicaLayout::rank_of(int replica) const {
@@ -32,7 +34,8 @@ int ReplicaLayout::rank_of(int replica) const {
     throw std::out_of_range(
         fmt::format("ReplicaLayout::rank_of: replica is {}, but the ids are 0 to {}", replica, replicas() - 1));
   }
-  return static_cast<int>(std::upper_bound(first_.begin(), first_.end(), replica) - first_.begin()) - 1;
+  const std::vector<int>& first = lists_->first;
+  return static_cast<int>(std::upper_bound(first.begin(), first.end(), replica) - first.begin()) - 1;
 }
 
 std::string to_string(const ReplicaLayout& layout) { return fmt::format("[{}]", fmt::join(layout.counts(), ", ")); }

@@ -111,7 +111,7 @@ std::vector<Pointer> advanced(const std::vector<Pointer>& tensors, std::int64_t 
 std::vector<HostItem> scheduled_items(const Traits& kind, const RankSchedule& schedule, int rank,
                                       std::vector<HostItem> items, std::vector<const void*>& own_parts) {
   const Phases phases = phases_of(kind);
-  if (!phases.is_by_parts()) return phases.reduces ? items : broadcast_items(items);
+  if (!phases.is_by_parts()) return phases.reduces ? std::move(items) : broadcast_items(items);
   const RankLayout& layout = schedule.layout();
   std::vector<HostItem> parts;
   for (const int owner : schedule.ranks_by_slice()) {

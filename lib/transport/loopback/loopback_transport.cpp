@@ -92,11 +92,7 @@ class Hub {
 class LoopbackTransport final : public Transport {
  public:
   LoopbackTransport(std::shared_ptr<Hub> hub, int rank)
-      : hub_(std::move(hub)),
-        rank_(rank),
-        group_(hub_->take_group(rank)),
-        receives_(static_cast<std::size_t>(hub_->size())),
-        receives_aside_(receives_.size()) {}
+      : hub_(std::move(hub)), rank_(rank), group_(hub_->take_group(rank)) {}
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return hub_->size(); }
@@ -119,7 +115,7 @@ class LoopbackTransport final : public Transport {
 
   void enter_epoch(std::uint64_t epoch, bool) override {
     epoch_ = epoch;
-    for (auto& waiting : receives_) waiting.clear();
+    receives_.clear();
     under_way_ = 0;
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const MutexLock lock(inbox.mutex);
@@ -196,7 +192,7 @@ class LoopbackTransport final : public Transport {
       if (transfer == sent) continue;
       const auto index = static_cast<std::size_t>(transfer);
       std::size_t removed = complete_[index] ? 1 : 0;
-      for (auto& waiting : receives_)
+      for (auto& [source, waiting] : receives_)
         removed += std::erase_if(waiting, [index](const PendingReceive& receive) { return receive.index == index; });
       if (removed != 0) {
         free_.push_back(index);
@@ -224,7 +220,7 @@ class LoopbackTransport final : public Transport {
     std::span<std::byte> data;
   };
 
-  using PendingReceives = std::vector<std::deque<PendingReceive>>;  // by source, and in the order of their start
+  using PendingReceives = std::map<int, std::deque<PendingReceive>>;  // by source, and in the order of their start
 
   void count_started(std::size_t bytes) {
     if (under_way_ == 0 && count_.moved_bytes == count_.started_bytes) count_ = {count_.completed, 0, 0};
@@ -251,7 +247,7 @@ class LoopbackTransport final : public Transport {
     const std::size_t index = free_.back();
     free_.pop_back();
     complete_[index] = false;
-    receives[static_cast<std::size_t>(source)].push_back({index, data});
+    receives[source].push_back({index, data});
     return static_cast<Transfer>(index);
   }
 
@@ -259,10 +255,8 @@ class LoopbackTransport final : public Transport {
   void match(PendingReceives& receives, std::uint64_t epoch) {
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const MutexLock lock(inbox.mutex);
-    for (std::size_t source = 0; source < receives.size(); ++source) {
-      auto& waiting = receives[source];
-      if (waiting.empty()) continue;
-      auto& arrived = inbox.data[{static_cast<int>(source), epoch}];
+    for (auto& [source, waiting] : receives) {
+      auto& arrived = inbox.data[{source, epoch}];
       while (!waiting.empty() && !arrived.empty()) {
         const PendingReceive receive = waiting.front();
         LOCKSTEP_CHECK(receive.data.size() == arrived.front().size());
@@ -276,6 +270,7 @@ class LoopbackTransport final : public Transport {
         arrived.pop_front();
       }
     }
+    std::erase_if(receives, [](const auto& each) { return each.second.empty(); });
   }
 
   std::shared_ptr<Hub> hub_;

@@ -6,16 +6,22 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/device/tensor.hpp>
 
+#include "support/nodes.hpp"
+#include "support/quick.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace lockstep::test {
 namespace {
@@ -41,6 +47,35 @@ Request sum_async(Communicator& comm, Tensor& tensor) {
   const TensorView output = tensor.view();
   const Item item{std::span(&input, 1), std::span(&output, 1)};
   return comm.all_reduce_async(std::span(&item, 1), ReduceOp::sum);
+}
+
+/// Bytes that one more communicator of `ranks` ranks on nodes of 8 takes on each rank, before its first call.
+std::size_t bytes_of_communicator(int ranks) {
+  std::vector<int> leaders;
+  for (int rank = 0; rank < ranks; ++rank) leaders.push_back(rank / 8 * 8);
+  std::barrier all(ranks);
+  std::atomic<std::size_t> before{0};
+  std::atomic<std::size_t> after{0};
+  on_nodes({leaders, std::vector<int>(leaders.size(), 1)}, {}, [&](Communicator& comm) {
+    const auto note = [&](std::atomic<std::size_t>& bytes) {
+      all.arrive_and_wait();
+      if (comm.rank() == 0) bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
+      all.arrive_and_wait();
+    };
+    const Communicator first = comm.duplicate(short_deadline(60'000));
+    note(before);
+    const Communicator second = comm.duplicate(short_deadline(60'000));
+    note(after);
+  });
+  return (after - before) / static_cast<std::size_t>(ranks);
+}
+
+TEST(Memory, of_an_empty_communicator_grows_by_a_few_numbers_for_each_rank) {
+  if (is_quick()) GTEST_SKIP() << "sanitizers do not fill in mallinfo2, and make many threads slow";
+  constexpr int few = 64;
+  constexpr int many = 256;
+  const std::size_t least = bytes_of_communicator(few);
+  EXPECT_LE(bytes_of_communicator(many), least + 32 * static_cast<std::size_t>(many - few));
 }
 
 TEST(Memory, of_an_operation_under_way_is_freed_after_the_operation) {
@@ -85,9 +120,10 @@ TEST(Memory, of_a_message_that_is_not_received_is_freed_when_the_send_has_failed
         tensor.reset();
         const std::string said = testing::internal::GetCapturedStderr();
         EXPECT_EQ(memory->frees(), 1);
-        EXPECT_NE(said.find("16 bytes of memory were freed while send of f32 [4] at collectives/memory_use_test.cpp:83 "
-                            "was using them: waited"),
-                  std::string::npos)
+        EXPECT_NE(
+            said.find("16 bytes of memory were freed while send of f32 [4] at collectives/memory_use_test.cpp:118 "
+                      "was using them: waited"),
+            std::string::npos)
             << said;
         EXPECT_THROW(request.wait(), Error);
       },

@@ -152,9 +152,9 @@ std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
   }
   if (kind.pattern == detail::Pattern::broadcast) return schedules->find_broadcast(bytes);
   if (kind.has_own_parts()) {
-    if (kind.gathers() && engine->transport().node_group() != nullptr)
-      return kind.has_rows() ? schedules->find_in_node() : nullptr;
     const auto parts = static_cast<std::int64_t>(items.size()) * layout.replicas();
+    if (kind.gathers() && engine->transport().node_group() != nullptr)
+      return kind.has_rows() ? schedules->find_in_node(parts) : nullptr;
     return kind.has_root() ? schedules->find_rooted_parts(bytes, parts) : schedules->find_even(bytes);
   }
   return kind.has_root() ? schedules->find_reduce(bytes) : schedules->find(bytes);

@@ -20,8 +20,8 @@ namespace {
   Device second = device;
   ++(is_cpu ? second.index : second.logical);
   detail::throw_error(Code::invalid_argument,
-                      "{}: duplicate device {}; name each device once; for two replicas on one device, name {}, {}",
-                      strategy, to_string(device), to_string(device), to_string(second));
+                      "{}: duplicate device {}; name each device once; for two replicas on {}, name {}, {}", strategy,
+                      to_string(device), is_cpu ? "the CPU" : "one GPU", to_string(device), to_string(second));
 }
 
 }  // namespace

@@ -571,7 +571,8 @@ int run(int argc, char** argv) {
   }
   Runner runner(environment, seed);
   const auto& [calls, stops, in_work, failed, unshared] = runner.counts();
-  while ((stops < numbers[0] || in_work < numbers[1]) && calls < 4 * numbers[0]) runner.stop_once();
+  const int most_calls = std::max(4 * numbers[0], 32);  // about half of the stops are in the work
+  while ((stops < numbers[0] || in_work < numbers[1]) && calls < most_calls) runner.stop_once();
   const bool is_right = runner.is_right();
   const bool are_enough = stops >= numbers[0] && in_work >= numbers[1];
   if (environment.rank() == 0) {

@@ -235,16 +235,17 @@ class LOCKSTEP_API Communicator {
   /// `rows` has either R entries (one per replica), which are valid for all items, or R entries for each item, one item
   /// after the other. The call copies `rows`. The ranks compare `rows`: if it differs between ranks, every rank throws
   /// Error(mismatch). If a rank does not know the numbers of rows of the other ranks, exchange these numbers first, for
-  /// example by all_gather. Cost on one node: every rank writes its rows to all outputs; outputs that are not in the
-  /// arena get them through staging memory. Cost between nodes: that of all_gather if all nodes have the same number of
-  /// ranks; otherwise, each rank sends its rows to the P-1 other ranks, in one step.
+  /// example by all_gather. Cost on one node, if all outputs are in the arena: every rank writes its rows to all
+  /// outputs. Cost between nodes: that of all_gather if all nodes have the same number of ranks. Otherwise, each rank
+  /// sends its rows to the P-1 other ranks, in one step.
   void all_gather_v(std::span<const Item> items, std::span<const std::int64_t> rows,
                     const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows,
                                            const ReduceOptions& options = {}) const;
 
-  /// As all_gather_v, with outputs on rank `root` only. Collective. Cost on one node: every rank writes its rows to the
-  /// outputs of the root. Cost between nodes: that of a gather of equal parts with the same number of bytes in total.
+  /// As all_gather_v, with outputs on rank `root` only. Collective. Cost on one node, if all outputs are in the arena:
+  /// every rank writes its rows to the outputs of the root; otherwise, it sends them to the root. Cost between nodes:
+  /// that of a gather of equal parts with the same number of bytes in total.
   void gather_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                 const ReduceOptions& options = {}) const;
   [[nodiscard]] Request gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,

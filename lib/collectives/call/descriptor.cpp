@@ -250,10 +250,12 @@ std::string text_of_place(const Descriptor& descriptor) {
 
 }  // namespace
 
-std::string describe(const Descriptor& descriptor, bool is_whole) {
+std::string describe(const Descriptor& descriptor, Details details) {
   if (descriptor.only_name) {
-    const std::string details = is_whole ? text_of_tensors(descriptor) + text_of_radices(descriptor) : std::string();
-    return descriptor.name.data() + details + text_of_place(descriptor);
+    std::string text(descriptor.name.data());
+    if (details.tensors) text += text_of_tensors(descriptor);
+    if (details.radices) text += text_of_radices(descriptor);
+    return text + text_of_place(descriptor);
   }
   const Traits& kind = descriptor.traits();
   std::string text(kind.name);
@@ -262,6 +264,7 @@ std::string describe(const Descriptor& descriptor, bool is_whole) {
   text += text_of_tensors(descriptor);
   if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
   if (descriptor.order == Order::any) text += " with order any";
+  if (descriptor.order == Order::canonical && details.order) text += " with order canonical";
   text += text_of_radices(descriptor);
   if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());
   return text + text_of_place(descriptor);
@@ -269,12 +272,15 @@ std::string describe(const Descriptor& descriptor, bool is_whole) {
 
 std::string describe_difference(int rank, const Descriptor& descriptor, int other_rank, const Descriptor& other) {
   const bool is_one_name = descriptor.only_name && other.only_name && descriptor.name == other.name;
-  const bool differ_in_radices = descriptor.radices != other.radices;
+  // only such calls have schedules for which the environment requests radices
+  const bool is_one_path =
+      descriptor.kind == other.kind && descriptor.order == other.order && descriptor.on_gpus == other.on_gpus;
+  const bool differ_in_radices = is_one_path && descriptor.radices != other.radices;
+  const Details details{.tensors = is_one_name && !differ_in_radices,
+                        .radices = is_one_name,
+                        .order = descriptor.kind == other.kind && descriptor.order != other.order};
   const auto text = [&](int of, const Descriptor& call) {
-    const bool shows_default = descriptor.order != other.order && call.order == Order::canonical;
-    return fmt::format(
-        "rank {} {} {}{}{}", of, call.only_name ? "is in" : "calls", describe(call, is_one_name && !differ_in_radices),
-        is_one_name && differ_in_radices ? text_of_radices(call) : "", shows_default ? " with order canonical" : "");
+    return fmt::format("rank {} {} {}", of, call.only_name ? "is in" : "calls", describe(call, details));
   };
   return fmt::format("{}, {}{}{}", text(rank, descriptor), text(other_rank, other),
                      difference_of_lists(descriptor, other),

@@ -107,9 +107,17 @@ void set_place(Descriptor& descriptor, const std::source_location& where) noexce
 /// `describe` does not show where they differ; else an empty text. A long list: a range of tensors.
 [[nodiscard]] std::string difference_of_lists(const Descriptor& descriptor, const Descriptor& other);
 
+/// Further parts of the text of a call: the tensors and radices of a call that has only_name, and an order that is
+/// canonical.
+struct Details {
+  bool tensors = false;
+  bool radices = false;
+  bool order = false;
+};
+
 /// "all_reduce sum of f32 [3]", "broadcast of 4 tensors (first f32 [2, 3], 1024 elements in all) with root 1". If the
-/// descriptor has only_name, the name, and with `is_whole` the tensors, too: "split".
-[[nodiscard]] std::string describe(const Descriptor& descriptor, bool is_whole = false);
+/// descriptor has only_name, the name, and further parts as `details` says: "split".
+[[nodiscard]] std::string describe(const Descriptor& descriptor, Details details = {});
 
 /// What two ranks do that make different calls: "rank 0 calls A, rank 1 calls B; ...".
 [[nodiscard]] std::string describe_difference(int rank, const Descriptor& descriptor, int other_rank,

@@ -148,7 +148,7 @@ class Checker {
         const std::int64_t count = sent[i * replicas + first_replica() + j];
         const std::int64_t expected = received[j * replicas + first_replica() + i];
         if (count == expected) continue;
-        refuse_item("by send_rows, replica {0} sends {1} to replica {2}, but receive_rows of replica {2} say {3}",
+        refuse_item("by send_rows, replica {0} sends {1} to replica {2}, but receive_rows of replica {2} has {3}",
                     first_replica() + i, counted(count, "row"), first_replica() + j, expected);
       }
     }

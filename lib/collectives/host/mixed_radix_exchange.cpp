@@ -192,7 +192,11 @@ class MixedRadixExchange final : public Operation {
   }
 
   void arrive(std::uint64_t tag, Arrival& arrival) override {
-    if (node_) node_->arrive(tag, arrival);
+    if (!node_) return;
+    node_->arrive(tag, arrival);
+    // each rank of the only node would need staging memory for the parts of all ranks
+    const bool is_only_node = schedule_->stage_count() == 1 && phases_.is_by_parts();
+    if (is_only_node && !node_->all_seen()) arrival.flags = flag_refused;
   }
 
   void start(Transport& transport, Workspace& workspace) override {

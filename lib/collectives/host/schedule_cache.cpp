@@ -40,6 +40,9 @@ bool has_equal_steps(const std::vector<int>& bounds) {
 /// Parts of at least this size travel directly: their time is that of their bytes, not that of the messages.
 constexpr std::int64_t least_direct_bytes = 8192;
 
+/// The largest number of parts for which a rank prepares the parts of all ranks.
+constexpr std::int64_t most_parts = 1024;
+
 /// Large parts travel from each node to every other node directly, in one stage. Small parts travel in several stages:
 /// the radices are factors, at most 8, of the number of nodes, and the last stage has the remaining factor. Powers of
 /// two come first, because a group whose number of ranks is a power of two holds whole blocks of the canonical tree.
@@ -173,13 +176,12 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find_even(std::int64_t bytes)
   return find_by(even_radices(*layout_, path_, bytes), 1);
 }
 
-std::shared_ptr<const RankSchedule> ScheduleCache::find_in_node() {
-  if (layout_->ranks() == 1 || layout_->nodes() > 1) return nullptr;
+std::shared_ptr<const RankSchedule> ScheduleCache::find_in_node(std::int64_t parts) {
+  if (layout_->ranks() == 1 || layout_->nodes() > 1 || parts > most_parts) return nullptr;
   return find_by({{StageKind::node, layout_->ranks()}}, 1);
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::find_rooted_parts(std::int64_t bytes, std::int64_t parts) {
-  constexpr std::int64_t most_parts = 1024;
   const bool is_small = bytes / layout_->ranks() < least_direct_bytes && parts <= most_parts;
   if (path_ != NodePath::memory || !is_small) return nullptr;
   return find_even(bytes);

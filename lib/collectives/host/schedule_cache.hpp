@@ -125,8 +125,9 @@ class ScheduleCache {
   /// if the ranks have large parts, for which direct messages are faster, if there are so many parts that the memory
   /// and time of a rank for all of them would matter, or if ranks of a node do not share memory.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_rooted_parts(std::int64_t bytes, std::int64_t parts);
-  /// The schedule with only one stage, in the node. Null if there is only one rank, or if there are several nodes.
-  [[nodiscard]] std::shared_ptr<const RankSchedule> find_in_node();
+  /// The schedule with only one stage, in the node. Null if there is only one rank, if there are several nodes, or if
+  /// there are so many parts that the memory and time of a rank for all of them would matter.
+  [[nodiscard]] std::shared_ptr<const RankSchedule> find_in_node(std::int64_t parts);
   /// The schedule for a reduce of `bytes` bytes, in which partial results go to the root's node in one stage, if that
   /// is faster than `find(bytes)`; else the schedule of `find(bytes)`.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_reduce(std::int64_t bytes);

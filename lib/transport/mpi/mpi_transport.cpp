@@ -232,8 +232,10 @@ class MpiTransport final : public Transport {
   [[nodiscard]] int context_rank(int rank) const { return ranks_.context_ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int member(int context_rank) const {
     if (ranks_.slot == 0) return context_rank;
-    return *std::lower_bound(by_context_rank_.begin(), by_context_rank_.end(), context_rank,
-                             [this](int rank, int wanted) { return this->context_rank(rank) < wanted; });
+    const auto found = std::lower_bound(by_context_rank_.begin(), by_context_rank_.end(), context_rank,
+                                        [this](int rank, int wanted) { return this->context_rank(rank) < wanted; });
+    LOCKSTEP_CHECK(found != by_context_rank_.end() && this->context_rank(*found) == context_rank);
+    return *found;
   }
 
   void post(const WireHead& head, std::span<const std::byte> message, int target) {

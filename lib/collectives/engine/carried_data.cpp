@@ -8,12 +8,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 namespace lockstep::detail {
 
-CarrySteps::CarrySteps(ReplicaLayout layout, std::span<const int> node_leaders, int rank)
-    : layout_(std::move(layout)), rank_(rank) {
+CarrySteps::CarrySteps(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank)
+    : layout_(layout), rank_(rank) {
   std::vector<int> first_ranks;  // first rank of each node, then the number of ranks
   for (int other = 0; other < layout_.ranks(); ++other) {
     const int leader = node_leaders[static_cast<std::size_t>(other)];

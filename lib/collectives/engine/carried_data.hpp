@@ -53,7 +53,7 @@ class CarrySteps {
  public:
   /// `node_leaders`: for every rank, the lowest rank of its node. If a node is not a range of consecutive ranks, no
   /// data is carried.
-  CarrySteps(ReplicaLayout layout, std::span<const int> node_leaders, int rank);
+  CarrySteps(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank);
 
   [[nodiscard]] bool are_possible() const noexcept { return are_possible_; }
   [[nodiscard]] const ReplicaLayout& layout() const noexcept { return layout_; }

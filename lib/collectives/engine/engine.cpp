@@ -389,8 +389,8 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
 }
 
 /// If this rank is late, the abort of another rank may have arrived after the headers, so this function receives all
-/// messages. Otherwise, `run_at_once` receives one message at a time: between hosts, it takes a system call to find
-/// that there is no further message.
+/// messages. Otherwise, `run_at_once` receives one message at a time: between hosts, each check for a further message
+/// takes a system call.
 void Engine::receive_if_late() {
   const Clock::time_point now = Clock::now();
   if (now - std::exchange(last_at_once_, now) > time_of_late_ranks) control_.poll();

@@ -587,7 +587,7 @@ class MixedRadixExchange final : public Operation {
   int rank_;
   std::vector<const void*> own_parts_;  // inputs of this rank in an all_gather or gather, by item; null for other ranks
   bool has_own_parts_ = false;
-  const std::vector<std::size_t> first_tensors_;  // the tensors of each slice; empty if there are no parts
+  const std::vector<std::size_t> first_tensors_;  // see first_tensors(); empty unless phases_.is_by_parts()
   const ReductionSpace reduction_;
   ResultWriter writer_;
   PartialFolder folder_;

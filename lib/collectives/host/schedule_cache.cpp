@@ -32,6 +32,16 @@ std::shared_ptr<const RankLayout> rank_layout(const ReplicaLayout& layout, std::
   return result;
 }
 
+/// `work` with `range_of(range)` in place of each range.
+template <class RangeOf>
+StageStep with_ranges(StageStep work, const RangeOf& range_of) {
+  for (SliceStep& slice : work.slices) {
+    slice.kept = range_of(slice.kept);
+    for (auto& send : slice.sends) send.elements = range_of(send.elements);
+  }
+  return work;
+}
+
 bool has_equal_steps(const std::vector<int>& bounds) {
   const auto is_uneven = [&](int a, int b) { return b - a != bounds[1] - bounds[0]; };
   return std::adjacent_find(bounds.begin(), bounds.end(), is_uneven) == bounds.end();
@@ -105,26 +115,14 @@ RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& layout, int 
 }
 
 StageStep RankSchedule::step(const ElementSpace& space, int rank, int stage, ElementRange elements) const {
-  StageStep work = schedule_.step(rank, stage, elements);
-  for (SliceStep& slice : work.slices) {
-    slice.kept = space.snapped(slice.kept);
-    for (auto& send : slice.sends) send.elements = space.snapped(send.elements);
-  }
-  return work;
+  return with_ranges(schedule_.step(rank, stage, elements), [&](ElementRange range) { return space.snapped(range); });
 }
 
 StageStep RankSchedule::step(const ElementSpace& space, int rank, int stage,
                              std::span<const std::size_t> first_tensors) const {
-  const auto elements_of = [&](ElementRange slices) {
-    const auto start = [&](std::int64_t slice) { return space.start(first_tensors[static_cast<std::size_t>(slice)]); };
-    return ElementRange{start(slices.begin), start(slices.end)};
-  };
-  StageStep work = schedule_.step(rank, stage, {0, layout_->ranks()});
-  for (SliceStep& slice : work.slices) {
-    slice.kept = elements_of(slice.kept);
-    for (auto& send : slice.sends) send.elements = elements_of(send.elements);
-  }
-  return work;
+  const auto start = [&](std::int64_t slice) { return space.start(first_tensors[static_cast<std::size_t>(slice)]); };
+  return with_ranges(schedule_.step(rank, stage, {0, layout_->ranks()}),
+                     [&](ElementRange slices) { return ElementRange{start(slices.begin), start(slices.end)}; });
 }
 
 ScheduleCache::ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,

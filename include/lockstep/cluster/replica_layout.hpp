@@ -22,7 +22,7 @@ class LOCKSTEP_API ReplicaLayout {
   ReplicaLayout() : ReplicaLayout(std::vector<int>{1}) {}
   /// Rank p has `counts[p]` replicas. Throws Error(invalid_argument) for an empty list or a count below 1.
   explicit ReplicaLayout(std::vector<int> counts);
-  ReplicaLayout(const ReplicaLayout&) = default;  // there is no move: an object always has its lists
+  ReplicaLayout(const ReplicaLayout&) = default;  // moving copies, so that each object has its lists
   ReplicaLayout& operator=(const ReplicaLayout&) = default;
   ~ReplicaLayout() = default;
 

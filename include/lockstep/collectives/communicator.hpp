@@ -264,8 +264,8 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Request scatter_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 
   /// As scatter, but the parts may have different first extents: replica r gets `rows[r]` rows, and the input has
-  /// sum(rows) rows. `rows` has the form that all_gather_v describes. Collective. Cost: that of a
-  /// scatter of equal parts with the same number of bytes in total.
+  /// sum(rows) rows. `rows` has the form that all_gather_v describes. Collective. Cost: that of a scatter of
+  /// equal parts with the same number of bytes in total.
   void scatter_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                  const ReduceOptions& options = {}) const;
   [[nodiscard]] Request scatter_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/phrases.hpp"
+#include "collectives/call/check_items.hpp"
 #include "collectives/communicator_state.hpp"
 #include "collectives/gpu/operations.hpp"
 #include "collectives/internal_call.hpp"

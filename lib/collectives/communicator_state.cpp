@@ -3,6 +3,7 @@
 
 #include "collectives/communicator_state.hpp"
 
+#include "collectives/call/check_items.hpp"
 #include "collectives/host/operations.hpp"
 #include "collectives/internal_call.hpp"
 
@@ -145,9 +146,7 @@ std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
   if (kind.is_all_to_all() || kind.pattern == detail::Pattern::barrier) return nullptr;
   std::int64_t bytes = 0;
   for (const auto& item : items) {
-    const std::int64_t elements =
-        kind.has_own_parts() ? static_cast<std::int64_t>(item.part_of(kind, layout.replicas(), layout.replicas()).first)
-                             : item.count();
+    const std::int64_t elements = kind.has_own_parts() ? item.whole_count(kind, layout.replicas()) : item.count();
     bytes += elements * static_cast<std::int64_t>(size_of(item.dtype));
   }
   if (kind.pattern == detail::Pattern::broadcast) return schedules->find_broadcast(bytes);

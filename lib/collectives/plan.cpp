@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/phrases.hpp"
+#include "collectives/call/check_items.hpp"
 #include "collectives/communicator_state.hpp"
 #include "collectives/plan_state.hpp"
 #include "collectives/request_state.hpp"

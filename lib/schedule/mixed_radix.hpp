@@ -58,7 +58,7 @@ struct RankLayout {
   return layout;
 }
 
-/// Elements [begin, end) of the element space of a list of tensors.
+/// Elements [begin, end) of a tensor, or of the element space of a list of tensors.
 struct ElementRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;

@@ -5,18 +5,15 @@
 
 #pragma once
 
-#include <lockstep/cluster/replica_layout.hpp>
-#include <lockstep/collectives/item.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/shape.hpp>
 
 #include "collectives/call/call.hpp"
+#include "schedule/mixed_radix.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -50,9 +47,16 @@ struct HostItem {
   [[nodiscard]] std::int64_t part_begin(int replica) const {
     return result_parts.empty() ? replica * count() : result_parts[static_cast<std::size_t>(replica)] * row_elements;
   }
-  /// The first element and the end of the part of `replica` in the larger tensors of a call of `kind` that has own
-  /// parts; see Traits::has_own_parts. For replica number `replicas`, both are the size of the larger tensors.
-  [[nodiscard]] std::pair<std::size_t, std::size_t> part_of(const Traits& kind, int replica, int replicas) const;
+  /// The part of `replica` in the larger tensors of a call of `kind`, which has own parts among `replicas` replicas;
+  /// see Traits::has_own_parts.
+  [[nodiscard]] ElementRange part_of(const Traits& kind, int replica, int replicas) const;
+  /// Elements of one of the larger tensors of such a call.
+  [[nodiscard]] std::int64_t whole_count(const Traits& kind, int replicas) const {
+    return first_of_part(kind, replicas, replicas);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t first_of_part(const Traits& kind, int replica, int replicas) const;
 };
 
 /// The address of element number `element` of a tensor that begins at `base` and has the type `dtype`.
@@ -62,11 +66,5 @@ struct HostItem {
 [[nodiscard]] inline std::byte* at(void* base, std::int64_t element, DType dtype) noexcept {
   return static_cast<std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
 }
-
-/// Makes all checks of `call` and `items` that rank `rank` can make without the other ranks. Local. Throws
-/// Error(invalid_argument), which names the operation, the tensor, the values and the rule, and Error(unavailable) for
-/// a GPU that does not exist.
-[[nodiscard]] std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, int rank,
-                                                std::span<const Item> items);
 
 }  // namespace lockstep::detail

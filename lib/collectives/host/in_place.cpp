@@ -35,12 +35,12 @@ SharedParts shared_parts(const Call& call, const ReplicaLayout& layout, int rank
   SharedParts shared;
   if (!kind.has_own_parts() || item.is_on_gpus()) return shared;
   if (kind.reduces() && result_dtype(call.op, item.dtype) != item.dtype) return shared;  // refused if they overlap
-  const std::size_t whole = item.part_of(kind, layout.replicas(), layout.replicas()).first * size_of(item.dtype);
+  const std::size_t whole = static_cast<std::size_t>(item.whole_count(kind, layout.replicas())) * size_of(item.dtype);
   const std::size_t parts = kind.gathers() ? item.inputs.size() : item.outputs.size();
   const std::size_t wholes = kind.gathers() ? item.outputs.size() : item.inputs.size();
   for (std::size_t i = 0; i < parts; ++i) {
-    const auto [begin, end] = item.part_of(kind, layout.first(rank) + static_cast<int>(i), layout.replicas());
-    const std::size_t bytes = (end - begin) * size_of(item.dtype);
+    const ElementRange elements = item.part_of(kind, layout.first(rank) + static_cast<int>(i), layout.replicas());
+    const std::size_t bytes = static_cast<std::size_t>(elements.size()) * size_of(item.dtype);
     if (bytes == whole) continue;  // the only part: the same view
     const void* const part = kind.gathers() ? item.inputs[i] : item.outputs[i];
     for (std::size_t j = 0; j < wholes; ++j) {

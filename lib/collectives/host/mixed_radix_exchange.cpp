@@ -119,17 +119,16 @@ std::vector<HostItem> scheduled_items(const Traits& kind, const RankSchedule& sc
     for (int replica = layout.first_replica[at_owner]; replica < layout.first_replica[at_owner + 1]; ++replica) {
       const auto local = static_cast<std::size_t>(replica - layout.first_replica[at_owner]);
       for (const HostItem& item : items) {
-        const auto [begin, end] = item.part_of(kind, replica, layout.replicas());
-        const auto first = static_cast<std::int64_t>(begin);
-        const auto count = static_cast<std::int64_t>(end - begin);
+        const ElementRange elements = item.part_of(kind, replica, layout.replicas());
         HostItem part;
         part.dtype = phases.reduces ? item.dtype : DType::u8;
-        part.shape = Shape{phases.reduces ? count : count * static_cast<std::int64_t>(size_of(item.dtype))};
+        part.shape =
+            Shape{phases.reduces ? elements.size() : elements.size() * static_cast<std::int64_t>(size_of(item.dtype))};
         if (phases.gathers) {
           own_parts.push_back(owner == rank ? item.inputs[local] : nullptr);
-          part.outputs = advanced(item.outputs, first, item.dtype);
+          part.outputs = advanced(item.outputs, elements.begin, item.dtype);
         } else {
-          part.inputs = advanced(item.inputs, first, item.dtype);
+          part.inputs = advanced(item.inputs, elements.begin, item.dtype);
           if (owner == rank) part.outputs.push_back(item.outputs[local]);
         }
         parts.push_back(std::move(part));

@@ -35,6 +35,9 @@ export OMPI_MCA_btl=^tcp,uct,openib,ofi
 # Containers without ptrace forbid reading a neighbour's memory; Open MPI then floods the output. Correctness needs no speed.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
 
+# Python's own cache would be a newer file among the sources, so that the plain lane would be repeated.
+export PYTHONDONTWRITEBYTECODE=1
+
 # With ccache, kernels are compiled once for all lanes that compile them alike. It caches uses of precompiled headers only
 # with this sloppiness.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros

@@ -6,6 +6,7 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/communicator.hpp>
 
+#include "collectives/engine/engine.hpp"
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/delays.hpp"
@@ -268,6 +269,30 @@ TEST(SeveralNodes, and_one_node_give_the_values_of_every_collective_at_random_si
   });
 }
 
+/// By rank, the leaders of `nodes` nodes of `ranks` ranks each.
+std::vector<int> nodes_of(int nodes, int ranks) {
+  std::vector<int> leaders;
+  for (int rank = 0; rank < nodes * ranks; ++rank) leaders.push_back(rank / ranks * ranks);
+  return leaders;
+}
+
+TEST(SeveralNodes, of_64_ranks_give_the_values_of_every_collective) {
+  for (const bool share_memory : {true, false}) {
+    if (is_quick() && !share_memory) continue;
+    on_nodes(one_replica_each(nodes_of(8, 8)), {.share_memory = share_memory}, [](Communicator& comm) {
+      EveryKind every(comm);
+      int number = 0;
+      for (const std::size_t part : {1U, 300U}) {
+        for (unsigned kind = 0; kind < EveryKind::kinds; ++kind) {
+          every.call(kind, number % comm.size(), part, number);
+          if (testing::Test::HasFatalFailure()) return;
+          number += 7;
+        }
+      }
+    });
+  }
+}
+
 /// Nodes with as many ranks, whose ranks have different numbers of replicas: parts travel in stages.
 TEST(SeveralNodes, and_one_node_give_the_values_of_every_collective_with_uneven_replicas) {
   for (const bool share_memory : {true, false}) {
@@ -300,11 +325,6 @@ TEST(SeveralNodes, exchange_uneven_parts_with_one_message_for_each_other_node) {
 
 /// So many that small parts travel in several rounds, and large ones in one.
 TEST(SeveralNodes, exchange_parts_of_every_size) {
-  const auto nodes_of = [](int nodes, int ranks) {
-    std::vector<int> leaders;
-    for (int rank = 0; rank < nodes * ranks; ++rank) leaders.push_back(rank / ranks * ranks);
-    return leaders;
-  };
   for (const auto& leaders : {nodes_of(13, 1), nodes_of(24, 1), nodes_of(9, 2), nodes_of(12, 3)}) {
     for (const bool carries : {true, false}) {
       on_nodes(one_replica_each(leaders), {.carries = carries}, [](Communicator& comm) {

@@ -26,7 +26,9 @@ constexpr const char* help =
     "  --job NAME   the run to explain; default: the one that was written last. all: all files are of one run\n"
     "  --help       this text\n"
     "\n"
-    "Exit code: 0 if the records were read, 1 if a file cannot be used, 2 for a wrong command line.\n";
+    "Exit code: 0 if records were read, 1 if a file, or all files of a directory, cannot be used, 2 for a wrong "
+    "command\n"
+    "line. Of a directory, files that cannot be used are skipped with a warning.\n";
 
 struct CommandLine {
   std::optional<std::string> job;
@@ -59,11 +61,27 @@ CommandLine parse(const std::vector<std::string>& arguments) {
   return result;
 }
 
+/// Appends the records of the file or directory `path`. In a directory, which may have files of other jobs, files that
+/// cannot be used are skipped with a warning, unless none can be used.
+void append_records(const std::string& path, std::vector<explain::Record>& records) {
+  const std::vector<std::string> files = explain::find_records(path);
+  const std::size_t before = records.size();
+  std::vector<std::string> errors;
+  for (const std::string& file : files) {
+    try {
+      records.push_back(explain::read_record(file));
+    } catch (const explain::InputError& error) {
+      if (file == path) throw;
+      errors.emplace_back(error.what());
+    }
+  }
+  if (records.size() == before) throw explain::InputError(errors.front());
+  for (const std::string& error : errors) std::fprintf(stderr, "lockstep-explain: skipped %s\n", error.c_str());
+}
+
 int run(const CommandLine& line) {
   std::vector<explain::Record> records;
-  for (const std::string& path : line.paths) {
-    for (const std::string& file : explain::find_records(path)) records.push_back(explain::read_record(file));
-  }
+  for (const std::string& path : line.paths) append_records(path, records);
   std::fputs(explain::explain(explain::select_job(std::move(records), line.job)).c_str(), stdout);
   return std::fflush(stdout) == 0 ? 0 : 1;
 }

@@ -32,8 +32,9 @@ void read_sizes(const po::variables_map& values, Options& options) {
   // with -b alone, the largest size is at least that
   if (given("minbytes") && !given("maxbytes")) options.max_bytes = std::max(options.max_bytes, options.min_bytes);
   if (options.max_bytes < options.min_bytes) {
-    refuse("-e/--maxbytes \"{}\": the largest size is below the smallest, -b/--minbytes {}; give at least that",
-           given("maxbytes") ? text("maxbytes") : std::to_string(options.max_bytes), options.min_bytes);
+    refuse("-e/--maxbytes \"{}\": the largest size is below the smallest, -b/--minbytes \"{}\"; give at least that",
+           given("maxbytes") ? text("maxbytes") : std::to_string(options.max_bytes),
+           text_or(values, "minbytes", std::to_string(options.min_bytes)));
   }
   if (given("stepfactor") && given("stepbytes")) {
     refuse("-i/--stepbytes \"{}\": -f/--stepfactor \"{}\" is given too; give one of the two", text("stepbytes"),
@@ -92,11 +93,11 @@ void read_operation(const po::variables_map& values, Options& options) {
   for (const lockstep::ReduceOp op : options.ops) {
     for (const lockstep::DType dtype : options.dtypes) {
       if (!all && reduces && !lockstep::supports(op, dtype)) {
-        refuse(
-            "-o/--op \"{}\": {} does not support {} of -d/--datatype; bool takes min, max, band, bor and bxor, and "
-            "only "
-            "integers and bool take band, bor and bxor",
-            text_or(values, "op", "sum"), lockstep::to_string(op), lockstep::to_string(dtype));
+        const std::string_view rule = dtype == lockstep::DType::boolean
+                                          ? "bool takes min, max, band, bor and bxor"
+                                          : "only integers and bool take band, bor and bxor";
+        refuse("-o/--op \"{}\": {} does not support {} of -d/--datatype; {}", text_or(values, "op", "sum"),
+               lockstep::to_string(op), lockstep::to_string(dtype), rule);
       }
     }
   }

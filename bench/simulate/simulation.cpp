@@ -93,7 +93,7 @@ Simulation parse_simulation(std::string_view option, const std::string& text) {
     } else if (key == "radices") {
       result.radices = value;
     } else {
-      refuse("{} \"{}\": there is no \"{}\"; {}", option, text, key, simulation_rule);
+      refuse("{} \"{}\": \"{}\" is not one of its settings; {}", option, text, key, simulation_rule);
     }
   }
   if (cluster.ranks == 0) refuse("{} \"{}\": ranks is missing; {}", option, text, simulation_rule);

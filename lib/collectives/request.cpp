@@ -40,7 +40,7 @@ void Request::finish() noexcept {
   try {
     wait();
   } catch (const std::exception& error) {
-    detail::log_warning("a request that was dropped failed: {}", error.what());
+    detail::log_warning("a request that was destroyed without wait() failed: {}", error.what());
   }
 }
 

@@ -46,8 +46,9 @@ std::string extents_text(std::span<const std::int64_t> extents) {
 
 [[noreturn]] void throw_length(const ByteStream& stream, const ArrayHeader& header, const char* what,
                                std::uint64_t found, const char* more) {
-  detail::throw_error(Code::data_loss, "{} is {}: {} elements of shape {} have {} bytes, found {}{}", stream.name(),
-                      what, to_string(header.dtype), to_string(header.shape), header.content_bytes, found, more);
+  detail::throw_error(Code::data_loss, "{} is {}: its header gives {} {}, which are {} bytes, found {}{}",
+                      stream.name(), what, to_string(header.dtype), to_string(header.shape), header.content_bytes,
+                      found, more);
 }
 
 /// Reads the file to its end without storing the content, so that a wrong length is found before memory is allocated.
@@ -57,7 +58,7 @@ void check_length(const std::string& path, const ArrayHeader& header) {
   while (reader.position() <= header.header_bytes + header.content_bytes && reader.read(scratch) == scratch.size()) {}
   const std::uint64_t found = reader.position() - header.header_bytes;
   if (found < header.content_bytes) throw_length(reader, header, "truncated", found, "");
-  if (found > header.content_bytes) throw_length(reader, header, "damaged", header.content_bytes, " and further bytes");
+  if (found > header.content_bytes) throw_length(reader, header, "damaged", header.content_bytes, " and more");
 }
 
 /// Copies an array in Fortran order to C order.
@@ -111,7 +112,7 @@ Tensor read_content(ByteStream& stream, const ArrayHeader& header) {
   if (found != bytes.size()) throw_length(stream, header, "truncated", found, "");
   std::byte extra{};
   if (stream.read(std::span(&extra, 1)) != 0) {
-    throw_length(stream, header, "damaged", header.content_bytes, " and further bytes");
+    throw_length(stream, header, "damaged", header.content_bytes, " and more");
   }
   to_host(bytes, header.dtype, header.layout.is_swapped);
   return header.layout.is_fortran && header.shape.rank() > 1 ? reordered(tensor) : tensor;
@@ -148,7 +149,7 @@ RowBlock block_of(std::shared_ptr<const void> owner, std::span<const std::byte> 
   }
   const std::uint64_t found = bytes.size() - header.header_bytes;
   if (found < header.content_bytes) throw_length(reader, header, "truncated", found, "");
-  if (found > header.content_bytes) throw_length(reader, header, "damaged", header.content_bytes, " and further bytes");
+  if (found > header.content_bytes) throw_length(reader, header, "damaged", header.content_bytes, " and more");
   return {.owner = std::move(owner),
           .first = bytes.data() + header.header_bytes,
           .rows = header.shape[0],

@@ -57,7 +57,7 @@ class Literals {
       rest_.remove_prefix(word.size());
       return word == "True";
     }
-    fail("expected True or False");
+    fail("expected True or False for fortran_order");
   }
   [[nodiscard]] std::int64_t integer() {
     skip_spaces();

@@ -136,12 +136,9 @@ void check_keeps_one_value(std::string_view call, ReduceOp op, const char* kind)
   if (op != ReduceOp::sum && op != ReduceOp::prod && op != ReduceOp::bxor) return;
   detail::throw_error(
       Code::invalid_argument,
-      "{}: a {} is one value that all replicas share, so the reduction {} ({}) over replicas has no meaning; use "
-      "mean, or give one value per replica",
-      call, kind, to_string(op),
-      op == ReduceOp::sum    ? "SUM"
-      : op == ReduceOp::prod ? "PROD"
-                             : "BXOR");
+      "{}: the {} of a {} over replicas has no meaning, since all replicas share this one value; use mean, or pass "
+      "one value per replica, such as the result of run",
+      call, to_string(op), kind);
 }
 
 namespace detail {

@@ -45,8 +45,11 @@ void check_resolver(const ClusterResolver& resolver, const Communicator& communi
   if (resolver.task_type() != "worker" && resolver.task_type() != "chief") {
     detail::throw_error(
         Code::invalid_argument,
-        "{}: cluster_resolver says that this rank is the task \"{}\"; ranks are of type worker or chief", strategy_name,
-        resolver.task_type());
+        "{}: cluster_resolver {}; ranks are of type worker or chief, such as \"task\": {{\"type\": \"worker\", "
+        "\"index\": 0}} in TF_CONFIG",
+        strategy_name,
+        resolver.task_type().empty() ? "names no task for this rank"
+                                     : fmt::format("says that this rank is the task \"{}\"", resolver.task_type()));
   }
   const int tasks = worker_count(spec, resolver.task_type());
   if (tasks != communicator.size()) {
@@ -135,7 +138,7 @@ ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOption
   if (shares.of_rank.empty()) {
     if (communicator.rank() == 0) {
       detail::log_warning(
-          "{}: GPUs were requested, but {}; ranks without a list of devices compute on CPUs (on rank 0: {})",
+          "{}: GPUs were requested, but {}; ranks without MultiWorkerOptions::devices compute on CPUs (on rank 0: {})",
           strategy_name, shares.why_not, gpu_status());
     }
     const std::string& why = detail::cuda::Backend::of_this_process().found().why;

@@ -34,7 +34,7 @@ struct Bucket {
 CommunicatorOptions options_for_buckets(const Communicator& communicator) {
   CommunicatorOptions options = communicator.options();
   options.local_replicas = communicator.local_replicas();
-  options.name = "gradient buckets";
+  options.name = "GradientBuckets";
   return options;
 }
 
@@ -70,6 +70,15 @@ struct GradientBuckets::State {
                           "GradientBuckets: local replica 0 has {}, but local replica {} has {}; they must have "
                           "the same number",
                           detail::counted(lists.front().size(), "tensor"), i, lists[i].size());
+    }
+    for (std::size_t k = 0; k < lists.front().size(); ++k) {
+      const DType dtype = lists.front()[k].dtype;
+      if (result_dtype(options.op, dtype) == dtype) continue;
+      detail::throw_error(Code::invalid_argument,
+                          "GradientBuckets: tensor {} is {}, whose {} is {} and cannot be stored in its place; use "
+                          "another op, or gradients of {}",
+                          k, to_string(dtype), to_string(options.op), to_string(result_dtype(options.op, dtype)),
+                          to_string(result_dtype(options.op, dtype)));
     }
     for (std::size_t i = 0; i < lists.size(); ++i) {
       for (std::size_t k = 0; k < lists[i].size(); ++k) {

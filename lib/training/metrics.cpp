@@ -35,16 +35,16 @@ double sum_of(std::span<const float> values) {
   return sum;
 }
 
-/// Throws Error(invalid_argument) if the caller is outside of the step functions of the strategy of `total`.
+/// Throws Error(failed_precondition) if the caller is outside of the step functions of the strategy of `total`.
 void require_step(const Variable& total) {
   const ThreadContext& context = thread_context();
   const ReplicaTeam& team = VariableAccess::team(total);
   if (context.mode == Mode::replica || context.mode == Mode::update || team.is_default()) return;
   if (context.mode != Mode::outside && context.team != &team) return;  // the variable refuses this
   detail::propagate(team.communicator(), [&] {
-    detail::throw_error(Code::invalid_argument,
-                        "update of metric \"{}\": called outside of a step function, where there is no one replica "
-                        "whose total it could change ({}); call it in the step function",
+    detail::throw_error(Code::failed_precondition,
+                        "update of metric \"{}\": called outside of a step function; with {}, it is not known whose "
+                        "total to change; call it in the step function",
                         total.name(), detail::counted(team.replicas(), "replica"));
   });
 }

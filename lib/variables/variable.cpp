@@ -6,6 +6,7 @@
 #include <lockstep/variables/variable.hpp>
 
 #include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
 #include "variables/variable_access.hpp"
@@ -35,8 +36,9 @@ int Variable::component_count() const noexcept { return static_cast<int>(state_-
 
 VariableComponent Variable::component(int local) const {
   if (local < 0 || local >= component_count()) {
-    detail::throw_error(Code::out_of_range, "component: variable \"{}\" has no copy {}; this rank has {} (0 to {})",
-                        name(), local, component_count(), component_count() - 1);
+    detail::throw_error(Code::out_of_range,
+                        "component: variable \"{}\" has no copy {}; this rank has {}, numbered from 0", name(), local,
+                        detail::counted(component_count(), "copy", "copies"));
   }
   return {state_, local};
 }
@@ -125,8 +127,9 @@ namespace detail {
 
 void require_one_element(const std::string& name, std::int64_t count) {
   if (count != 1) {
-    throw_error(Code::failed_precondition, "value: variable \"{}\" has {} elements; use values() or elements()", name,
-                count);
+    throw_error(Code::failed_precondition,
+                "value: variable \"{}\" has {} elements, but value() is for one element; use values() or elements()",
+                name, count);
   }
 }
 

@@ -176,6 +176,17 @@ def refuses(arguments, code, parts):
     return case
 
 
+def a_damaged_file_of_another_job():
+    with tempfile.TemporaryDirectory() as folder:
+        launcher.run(3, recorded, "forgets", env=variables(folder))
+        damaged = os.path.join(folder, "lockstep-5-rank0.json")
+        with open(damaged, "w") as file:
+            file.write("{")
+        result = subprocess.run([explain, folder], capture_output=True, text=True, timeout=60, check=True)
+        expect_in([f"skipped {damaged}: not a flight record"], result.stderr)
+        expect_in([": 3 files of 3 ranks"], result.stdout)
+
+
 def helps():
     expect_in(["usage: lockstep-explain [--job NAME] DIRECTORY|FILE...", "Exit code"], explained("--help"))
 
@@ -199,6 +210,7 @@ sys.exit(run_cases([
     ("LOCKSTEP_RECORDER=0 switches it off", no_recorder),
     ("a directory that cannot be written to changes nothing else", a_directory_that_cannot_be_written_to),
     ("the README shows the output for a forgotten call", readme_shows_the_output),
+    ("a damaged file of another job is skipped", a_damaged_file_of_another_job),
     ("lockstep-explain has a help text", helps),
     ("no argument is refused", refuses([], 2, ["expected a directory or files", "--help"])),
     ("an unknown option is refused", refuses(["--jop", "3"], 2, ["--jop: unknown option"])),

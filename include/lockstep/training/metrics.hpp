@@ -27,8 +27,8 @@ namespace lockstep {
 //
 // Constructors are Collective. A metric is a shared handle: copies refer to the same totals. In a step function,
 // `update` adds to the totals of this replica; it is Local and does not allocate. In cross-replica context, `update` is
-// allowed only if there is one replica; if there are several, `update` throws Error(invalid_argument) on all ranks. In
-// cross-replica context, and outside every scope, `result` and `reset` refer to all replicas and are Collective;
+// allowed only if there is one replica; if there are several, `update` throws Error(failed_precondition) on all ranks.
+// In cross-replica context, and outside every scope, `result` and `reset` refer to all replicas and are Collective;
 // `result` costs one all_reduce. In a step function, `result` and `reset` refer to this replica only and are Local.
 // Totals are f64: a replica adds numbers in the order of updates, and `result` adds the totals of the replicas along
 // the canonical tree. Counts and totals of integers are exact up to 2^53. Results have the same bits for every layout.

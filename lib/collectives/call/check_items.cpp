@@ -83,7 +83,8 @@ class Checker {
       rows_.emplace(argument("rows"), "replica", call_.rows, replicas, items);
       return;
     }
-    const std::string_view each = "pair of a replica of this rank and any replica";
+    const std::string each =
+        fmt::format("pair of a replica of this rank ({}) and any replica ({})", local_replicas(), replicas);
     rows_.emplace(argument("send_rows"), each, call_.rows, local_replicas() * replicas, items);
     receive_rows_.emplace(argument("receive_rows"), each, call_.receive_rows, local_replicas() * replicas, items);
   }
@@ -182,7 +183,8 @@ class Checker {
              counted(item.inputs.size(), "input"), rank_, counted(local, "replica"));
     }
     if (kind_.pattern == Pattern::broadcast && !is_root() && item.outputs.empty())
-      refuse("{} has no output on rank {}, which is not the root", owner(), rank_);
+      refuse("{} has no output on rank {}; every rank but the root, rank {}, passes at least one", owner(), rank_,
+             call_.root);
     if (kind_.has_own_outputs() && item.outputs.size() != local) {
       refuse("{} has {}, but rank {} has {}; pass one output for each replica", owner(),
              counted(item.outputs.size(), "output"), rank_, counted(local, "replica"));
@@ -217,9 +219,10 @@ class Checker {
   void check_whole(const ConstTensorView& view, const HostItem& result) const {
     const std::int64_t count = result.input_parts[0].back() * result.row_elements;
     if (view.dtype == result.dtype && view.element_count() == count) return;
-    refuse_item("the input is {} {} on the root, rank {}; it must have {} of {}, the parts of all replicas ({})",
-                to_string(view.dtype), to_string(view.shape), call_.root, counted(count, "element"),
-                to_string(result.dtype), layout_.replicas());
+    refuse_item(
+        "the input is {} {} on the root, rank {}; it must have {} of {}, those of the outputs of all replicas ({})",
+        to_string(view.dtype), to_string(view.shape), call_.root, counted(count, "element"), to_string(result.dtype),
+        layout_.replicas());
   }
 
   /// Checks a view that must have `rows` rows.

@@ -421,7 +421,7 @@ void Engine::drive_pairs() {
   };
   try {
     if (!transport_->is_alive()) {
-      fail(Code::failed_precondition, "MPI was finalised before the message was taken");
+      fail(Code::failed_precondition, "MPI was finalized before the message was received");
       return;
     }
     control_.poll();
@@ -450,7 +450,7 @@ void Engine::drive() {
 
 void Engine::drive_head() {
   if (!transport_->is_alive()) {
-    epoch_.end({Code::failed_precondition, "MPI was finalised before the operation was complete",
+    epoch_.end({Code::failed_precondition, "MPI was finalized before the operation was complete",
                 queue_.context_of(transport_->rank())});
     return;
   }

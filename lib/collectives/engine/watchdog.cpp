@@ -157,8 +157,8 @@ void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
   if (speaker != transport_.rank()) return;
   for (const int rank : missing) {
     const std::int64_t last = std::max(control_.last_sequence(rank), agreement_.last_sequence(rank, epoch));
-    const std::string known = last < 0 ? fmt::format("this rank knows of no operation of rank {}", rank)
-                                       : fmt::format("its last known operation is #{}", last);
+    const std::string known = last < 0 ? fmt::format("rank {} has started no operation as far as is known", rank)
+                                       : fmt::format("the last known operation of rank {} is #{}", rank, last);
     log_warning("{}: this rank has waited {:.1f} s in operation #{} ({}) for rank {}; {}", queue_.name(),
                 seconds(waited), queue_.sequence(), describe(queue_.head().descriptor()), rank, known);
   }

@@ -105,9 +105,9 @@ TEST_F(Parts, may_be_numbered_for_each_item) {
 
 TEST_F(Parts, of_a_scatter_must_make_the_whole) {
   EXPECT_EQ(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {2})}), "none");
-  expect_all(
-      scatter_refusal({in(0, {5})}, {out(8, {2}), out(16, {2})}),
-      {"the input is f32 [5] on the root, rank 0; it must have 4 elements of f32, the parts of all replicas (2)"});
+  expect_all(scatter_refusal({in(0, {5})}, {out(8, {2}), out(16, {2})}),
+             {"the input is f32 [5] on the root, rank 0; it must have 4 elements of f32, those of the outputs of all "
+              "replicas (2)"});
   expect_all(scatter_refusal({in(0, {4}, DType::i32)}, {out(8, {2}), out(16, {2})}),
              {"i32 [4] on the root, rank 0", "of f32"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {1})}),

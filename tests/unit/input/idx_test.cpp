@@ -118,10 +118,10 @@ TEST_F(Idx, truncated_anywhere_is_data_loss) {
 }
 
 TEST_F(Idx, with_bytes_left_over_is_data_loss) {
-  expect_error(images + "x", Code::data_loss, "further bytes");
-  expect_error(packed(images + "x"), Code::data_loss, "further bytes");
+  expect_error(images + "x", Code::data_loss, "and more");
+  expect_error(packed(images + "x"), Code::data_loss, "and more");
   expect_error(packed(images) + "garbage", Code::data_loss, "follow");
-  expect_error(packed(images) + packed("x"), Code::data_loss, "further bytes");
+  expect_error(packed(images) + packed("x"), Code::data_loss, "and more");
 }
 
 TEST_F(Idx, with_any_bit_of_its_gzip_data_flipped_is_never_read_wrongly) {

@@ -96,7 +96,7 @@ TEST_F(Npy, bools_are_0_or_1_whatever_the_file_has) {
 TEST_F(Npy, that_is_damaged_is_an_error_with_the_position) {
   const Bytes good = npy("<i4", "(2, 3)", bytes_of(six));
   expect_bad(good.substr(0, good.size() - 1), Code::data_loss, "do not fit in the 23 bytes");
-  expect_bad(good + "x", Code::data_loss, "and further bytes");
+  expect_bad(good + "x", Code::data_loss, "and more");
   expect_bad(good.substr(0, 20), Code::data_loss, "truncated");
   expect_bad(good.substr(0, 9), Code::data_loss, "header's length");
   expect_bad("", Code::invalid_argument, "not a .npy file");

@@ -220,6 +220,17 @@ TEST(GradientBuckets, refuse_what_makes_no_sense) {
   });
 }
 
+TEST(GradientBuckets, refuse_an_op_that_changes_the_dtype) {
+  on_ranks({1}, [](Communicator& comm) {
+    Tensor tensor(DType::i32, Shape{4});
+    const std::vector<std::vector<TensorView>> lists{{tensor.view()}};
+    GradientBucketsOptions options;
+    options.op = ReduceOp::mean;
+    expect_error(Code::invalid_argument, {"GradientBuckets: tensor 0 is i32, whose mean is f64"},
+                 [&] { GradientBuckets buckets(comm, lists, options); });
+  });
+}
+
 TEST(GradientBuckets, refuse_lists_of_different_shapes) {
   on_ranks({2}, [](Communicator& comm) {
     Tensor four(DType::f32, Shape{4});

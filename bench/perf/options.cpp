@@ -20,7 +20,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-std::string text_or(const po::variables_map& values, const char* name, const char* otherwise) {
+std::string text_or(const po::variables_map& values, const char* name, const std::string& otherwise) {
   return values.count(name) != 0 ? values[name].as<std::string>() : otherwise;
 }
 

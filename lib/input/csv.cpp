@@ -210,7 +210,7 @@ bool check_leaves(const std::vector<CsvColumn>& columns, std::size_t leaves) {
     const std::size_t other = i == 0 ? 1 : i;
     detail::throw_error(Code::invalid_argument,
                         "csv_dataset: columns[0] is {} and columns[{}] is {}, but all columns of one tensor must have "
-                        "one numeric dtype; use one tensor for each column",
+                        "the same numeric dtype; use one tensor for each column",
                         dtype_of(0), other, dtype_of(other));
   }
   return true;

@@ -51,7 +51,7 @@ std::chrono::steady_clock::duration StepQueue::waited() const noexcept { return 
 bool DistributedReader::Implementation::next(StepBatches& batches) {
   if (has_strategy() && !in_cross_replica_context()) {
     detail::throw_error(
-        Code::failed_precondition,
+        Code::invalid_argument,
         "get_next, get_next_as_optional: called in replica context; call it outside of the step function, and pass the "
         "batches to run");
   }

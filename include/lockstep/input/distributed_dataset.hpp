@@ -52,7 +52,7 @@ class DistributedIterator {
   /// Returns the batches of the next step, or nullopt at the end. All ranks reach the end after the same number of
   /// steps. In the last steps, a replica that has no data left gets a batch whose first extent is 0. README.md ("The
   /// end") states when this call is Collective and when it is Local.
-  /// Throws Error(failed_precondition) in replica context. Rethrows exceptions of reading, which end the pass.
+  /// Throws Error(invalid_argument) in replica context. Rethrows exceptions of reading, which end the pass.
   [[nodiscard]] std::optional<PerReplica<T>> get_next_as_optional() {
     if (!reader_.next(batches_)) return std::nullopt;
     return PerReplica<T>(static_cast<int>(batches_.size()), pipeline_.first_replica(), [this](int i) {

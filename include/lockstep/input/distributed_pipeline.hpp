@@ -59,7 +59,7 @@ class LOCKSTEP_API DistributedReader {
   /// reach the end after the same number of steps.
   /// Rethrows exceptions of reading; after an exception, the pass is over on this rank, and the error is propagated to
   /// InputLayout::peers, if set.
-  /// Throws Error(failed_precondition) in replica context.
+  /// Throws Error(invalid_argument) in replica context.
   bool next(std::vector<Leaves>& batches);
   /// The position of the step that the next call of `next` returns; steps prepared ahead do not count. Local.
   [[nodiscard]] ReadingPosition position() const noexcept;

@@ -174,7 +174,7 @@ TEST(Resolver, that_knows_other_ranks_is_refused_on_all_ranks) {
   expect_resolver_refused(SimpleClusterResolver(ClusterSpec{{"worker", {"a:1", "b:1", "c:1"}}}, {"worker", 0}),
                           {"3 workers, chief included, but the job has 2 ranks"});
   expect_resolver_refused(SimpleClusterResolver(two, {"ps", 0}), {"the task \"ps\"", "worker or chief"});
-  expect_resolver_refused(SimpleClusterResolver(two), {"the task \"\"", "worker or chief"});
+  expect_resolver_refused(SimpleClusterResolver(two), {"names no task for this rank", "worker or chief"});
 }
 
 TEST(Run, slices_and_merges_variants) {

@@ -151,7 +151,8 @@ TEST(Metrics, refuse_updates_outside_of_steps_and_invalid_counts) {
   expect_error(Code::failed_precondition,
                {"update of metric \"total\": called outside of a step function", "2 replicas"},
                [&] { sum.update(1.0); });
-  expect_error(Code::invalid_argument, {"update of metric \"hits\": called outside"}, [&] { accuracy.update(1, 2); });
+  expect_error(Code::failed_precondition, {"update of metric \"hits\": called outside"},
+               [&] { accuracy.update(1, 2); });
   expect_error(Code::invalid_argument, {"\"hits\"", "2 labels for 1 prediction;"},
                [&] { strategy.run([&] { accuracy.update(Labels{1, 2}, Labels{1}); }); });
   expect_error(Code::invalid_argument, {"correct is 3, count 2"},

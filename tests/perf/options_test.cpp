@@ -68,7 +68,7 @@ TEST(Options, name_the_option_the_value_and_the_rule_if_refused) {
   const std::vector<Refused> all{
       {{"-b", "12Q"}, {"--minbytes", "\"12Q\"", "64K"}},
       {{"-b", "0"}, {"--minbytes", "\"0\"", "from 1"}},
-      {{"-b", "1K", "-e", "8"}, {"--maxbytes", "\"8\"", "1024"}},
+      {{"-b", "1K", "-e", "8"}, {"--maxbytes", "\"8\"", "\"1K\""}},
       {{"-f", "1"}, {"--stepfactor", "\"1\"", "at least 2"}},
       {{"-f", "2", "-i", "8"}, {"--stepbytes", "\"8\"", "one of the two"}},
       {{"-d", "f8"}, {"--datatype", "\"f8\"", "bf16"}},

@@ -182,7 +182,8 @@ TEST_F(Csv, options_are_checked) {
     expect_error(Code::invalid_argument, parts, [&] { static_cast<void>(csv_dataset<Tensor>({"a"}, options)); });
   };
   expect_refused({"columns has 0 entries", "1 tensor;"}, {});
-  expect_refused({"columns[0] is f32 and columns[1] is i32", "same numeric dtype"}, {.columns = {{DType::f32}, {DType::i32}}});
+  expect_refused({"columns[0] is f32 and columns[1] is i32", "same numeric dtype"},
+                 {.columns = {{DType::f32}, {DType::i32}}});
   expect_refused({"columns[0] is f32 and columns[1] is text", "same numeric dtype"},
                  {.columns = {{DType::f32}, {.dtype = std::nullopt}}});
   expect_refused({"default_value of columns[0] must be i32", "\"1.5\""}, {.columns = {{DType::i32, "1.5"}}});

@@ -26,9 +26,8 @@ constexpr const char* help =
     "  --job NAME   the run to explain; default: the one that was written last. all: all files are of one run\n"
     "  --help       this text\n"
     "\n"
-    "Exit code: 0 if records were read, 1 if a file, or all files of a directory, cannot be used, 2 for a wrong "
-    "command\n"
-    "line. Of a directory, files that cannot be used are skipped with a warning.\n";
+    "Exit code: 0 if records were read, 1 if a file, or all files of a directory, cannot be used,\n"
+    "2 for a wrong command line. Of a directory, files that cannot be used are skipped with a warning.\n";
 
 struct CommandLine {
   std::optional<std::string> job;

@@ -73,12 +73,12 @@ struct GradientBuckets::State {
     }
     for (std::size_t k = 0; k < lists.front().size(); ++k) {
       const DType dtype = lists.front()[k].dtype;
-      if (result_dtype(options.op, dtype) == dtype) continue;
+      const DType result = result_dtype(options.op, dtype);
+      if (result == dtype) continue;
       detail::throw_error(Code::invalid_argument,
                           "GradientBuckets: tensor {} is {}, whose {} is {} and cannot be stored in its place; use "
                           "another op, or gradients of {}",
-                          k, to_string(dtype), to_string(options.op), to_string(result_dtype(options.op, dtype)),
-                          to_string(result_dtype(options.op, dtype)));
+                          k, to_string(dtype), to_string(options.op), to_string(result), to_string(result));
     }
     for (std::size_t i = 0; i < lists.size(); ++i) {
       for (std::size_t k = 0; k < lists[i].size(); ++k) {

@@ -39,8 +39,9 @@ export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
 export PYTHONDONTWRITEBYTECODE=1
 
 # With ccache, kernels are compiled once for all lanes that compile them alike. It caches uses of precompiled headers only
-# with this sloppiness.
-export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+# with this sloppiness. Comments count: a precompiled header holds the checksums of its files, and with `#pragma once` gcc reads
+# a file again whose checksum is another.
+export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1
 
 # Several sources at once: the compiler would spend most of its time on the same headers again and again. For the same reason
 # there is little optimization, and no debug information but in the lanes whose sanitizers print lines. The kernels are those for

@@ -39,6 +39,12 @@ std::string text_of(const RendezvousCall& call) {
   return fmt::format("{} of variable \"{}\"", call.user.call, call.user.variable);
 }
 
+/// The name of the collective of a variable's write, which ranks compare; empty for other calls.
+std::string name_of_write(const RendezvousCall& call) {
+  if (call.variable.empty()) return {};
+  return fmt::format("{} to {}", call.user.call, call.variable);
+}
+
 }  // namespace
 
 void Step::meet(int local, const RendezvousCall& call) {
@@ -264,7 +270,7 @@ void Step::reduce(const RendezvousCall& call) {
   }
   if (unchanged) return;
   gather_items(call, 0, replicas_.size());
-  team_.reduce(items_, call.op, call.variable, options_of(call));
+  team_.reduce(items_, call.op, name_of_write(call), options_of(call));
 }
 
 void Step::broadcast(const RendezvousCall& call) {
@@ -273,9 +279,7 @@ void Step::broadcast(const RendezvousCall& call) {
   gather_items(call, is_here ? static_cast<std::size_t>(local) : 0, is_here ? 1 : 0);
   const int root = team_.communicator().layout().rank_of(call.root);
   // ranks compare names and `root`; but `root` is only the rank of the root replica, so the name states the replica
-  std::string other_root;
-  std::string_view name = call.variable;
-  if (call.root != 0) name = other_root = fmt::format("broadcast of replica {}", call.root);
+  const std::string name = call.root != 0 ? fmt::format("broadcast of replica {}", call.root) : name_of_write(call);
   team_.broadcast(items_, root, {.order = {}, .name = name, .where = options_of(call).where});
 }
 

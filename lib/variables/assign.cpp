@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstddef>
+#include <source_location>
 #include <string_view>
 
 namespace lockstep {
@@ -51,7 +52,7 @@ void refuse_add_to_total(const VariableState& state, const Use& use, std::string
 
 }  // namespace
 
-const Variable& Variable::write(Write how, ConstTensorView value) const {
+const Variable& Variable::write(Write how, ConstTensorView value, const std::source_location& where) const {
   VariableState& state = *state_;
   const Use use = state.use_for_write();
   const std::string_view call = assignment_names[static_cast<std::size_t>(how)];
@@ -70,7 +71,7 @@ const Variable& Variable::write(Write how, ConstTensorView value) const {
     }
   };
   if (use.place == Place::replica && !state.is_on_read()) {
-    write_copy(use.copy, state.aggregate_written(use.copy, value, call).view());
+    write_copy(use.copy, state.aggregate_written(use.copy, value, call, where).view());
   } else if (use.place != Place::cross_replica) {
     write_copy(use.copy, value);
   } else {

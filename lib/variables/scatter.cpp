@@ -26,6 +26,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,20 +36,28 @@
 namespace lockstep {
 namespace {
 
+/// The user's call, as errors of its collectives show it.
+struct ScatterCall {
+  std::string_view name;
+  std::source_location where;
+};
+
 /// Concatenates the rows of all replicas, in the order of replica ids, on each device in `places`; `local` holds the
 /// slices of this rank's replicas. Replicas may have different numbers of rows; dtypes and row shapes are equal. Either
 /// all slices of all ranks are in host memory, or all are on GPUs. Cross-replica context. Collective; throws
-/// Error(mismatch) if ranks give different names. Cost: see reduce_slices.
+/// Error(mismatch) if the names of `call` differ between ranks. Cost: see reduce_slices.
 std::vector<IndexedSlices> gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
-                                         std::span<const Device> places, std::string_view name) {
+                                         std::span<const Device> places, const ScatterCall& call) {
+  CommunicationOptions options;
+  options.where = call.where;
   std::vector<const IndexedSlices*> components;
   for (const IndexedSlices& slices : local) components.push_back(&slices);
   const std::vector<Device> all_places(places.begin(), places.end());
   std::vector<IndexedSlices> all;
   team.collective([&](Communicator& communicator) {
     AllReduceCrossDeviceOps ops;
-    auto results =
-        reduce_slices(ops, communicator, name, std::span(&components, 1), ReduceOp::sum, std::span(&all_places, 1), {});
+    auto results = reduce_slices(ops, communicator, call.name, std::span(&components, 1), ReduceOp::sum,
+                                 std::span(&all_places, 1), options);
     all = std::move(results.front());
   });
   return all;
@@ -62,10 +71,12 @@ IndexedSlices rows_like(const IndexedSlices& like, std::int64_t count) {
 
 /// Returns the rows of replica 0 on every rank. All slices must be in host memory. Context and errors are as for
 /// gather_slices. Collective. Cost: two broadcasts.
-IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices> local, std::string_view name) {
+IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices> local, const ScatterCall& call) {
   if (team.communicator().size() == 1) return local.front();
   const bool is_root = team.communicator().rank() == 0;
-  const auto broadcast = [&](std::span<const Item> items) { team.broadcast(items, 0, {.order = {}, .name = name}); };
+  const auto broadcast = [&](std::span<const Item> items) {
+    team.broadcast(items, 0, {.order = {}, .name = call.name, .where = call.where});
+  };
   std::int64_t count = local.front().indices.element_count();
   const ConstTensorView count_input = view_of(std::span<const std::int64_t>(&count, 1));
   const TensorView count_output = view_of(std::span(&count, 1));
@@ -161,6 +172,7 @@ struct ScatterRequest {
   const VariableState* state;
   RowOp op;
   IndexedSlices slices;
+  std::source_location where;
 };
 
 IndexedSlices at(Device place, const IndexedSlices& slices) {
@@ -169,27 +181,27 @@ IndexedSlices at(Device place, const IndexedSlices& slices) {
 
 /// For each local replica, the rows of all replicas. If all copies of all ranks are on GPUs, GPUs exchange the rows.
 PerReplica<IndexedSlices> gathered(ReplicaTeam& team, const VariableState& state, std::vector<IndexedSlices> local,
-                                   std::string_view name) {
+                                   const ScatterCall& call) {
   const int first = team.first_replica_id();
   if (team.replicas() == 1) return PerReplica<IndexedSlices>(std::move(local), first);
   if (team.devices_are_mixed() || detail::is_on_host(state.copies.front().device())) {
     for (IndexedSlices& slices : local) slices = at(Device{}, slices);
     const Device host;
-    const std::vector<IndexedSlices> all = gather_slices(team, local, std::span(&host, 1), name);
+    const std::vector<IndexedSlices> all = gather_slices(team, local, std::span(&host, 1), call);
     return PerReplica<IndexedSlices>(std::vector(local.size(), all.front()), first);
   }
   std::vector<Device> places;
   for (const Tensor& copy : state.copies) places.push_back(copy.device());
   for (std::size_t i = 0; i < local.size(); ++i) local[i] = at(places[i], local[i]);
-  return PerReplica<IndexedSlices>(gather_slices(team, local, places, name), first);
+  return PerReplica<IndexedSlices>(gather_slices(team, local, places, call), first);
 }
 
 /// For each local replica, the rows of replica 0. If there are several ranks, the rows are sent through host memory.
-PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices> local, std::string_view name) {
+PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices> local, const ScatterCall& call) {
   if (team.communicator().size() > 1) {
     for (IndexedSlices& slices : local) slices = at(Device{}, slices);
   }
-  return PerReplica<IndexedSlices>(std::vector(local.size(), broadcast_slices(team, local, name)),
+  return PerReplica<IndexedSlices>(std::vector(local.size(), broadcast_slices(team, local, call)),
                                    team.first_replica_id());
 }
 
@@ -209,14 +221,15 @@ PerReplica<IndexedSlices> joined(ReplicaTeam& team, const PerReplica<ScatterRequ
     }
     local.push_back(request.slices);
   }
-  const std::string name = fmt::format("{} {}", name_of(first.op), first.state->options.name);
-  return is_reduced(*first.state) ? gathered(team, *first.state, std::move(local), name)
-                                  : broadcast(team, std::move(local), name);
+  const std::string name = fmt::format("{} to {}", name_of(first.op), first.state->options.name);
+  const ScatterCall call{name, first.where};
+  return is_reduced(*first.state) ? gathered(team, *first.state, std::move(local), call)
+                                  : broadcast(team, std::move(local), call);
 }
 
 }  // namespace
 
-const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices) const {
+const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices, const std::source_location& where) const {
   VariableState& state = *state_;
   const auto op = static_cast<RowOp>(how);
   const Use use = state.use_for_write();
@@ -242,7 +255,7 @@ const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices) cons
     StepAccess::name_merge_call(replica, {name_of(op), state.options.name});
     const IndexedSlices all = replica.merge_call(
         [&state](Strategy&, const PerReplica<ScatterRequest>& requests) { return joined(*state.team, requests); },
-        ScatterRequest{&state, op, rows});
+        ScatterRequest{&state, op, rows, where});
     const bool is_mean = state.options.aggregation == VariableAggregation::mean;
     detail::apply_sparse_update(state.copy(use.copy).view(), op, all, is_mean ? state.team->replicas() : 1);
   }

@@ -8,10 +8,12 @@
 #include "context/step.hpp"
 #include "context/thread_context.hpp"
 
+#include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/device/gpu.hpp>
 
 #include <fmt/format.h>
 
+#include <source_location>
 #include <span>
 #include <string>
 
@@ -92,7 +94,8 @@ void VariableState::require_aggregation() const {
       options.name, thread_context().replica->replica_id_in_sync_group());
 }
 
-const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value, std::string_view call_name) {
+const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value, std::string_view call_name,
+                                               const std::source_location& where) {
   require_aggregation();
   const ThreadContext& context = thread_context();
   Tensor& target = scratch[static_cast<std::size_t>(copy)];  // no race: each replica uses its own element
@@ -101,11 +104,14 @@ const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value, 
   }
   const TensorView output = target.view();
   const bool first_only = options.aggregation == VariableAggregation::only_first_replica;
+  CommunicationOptions communication;
+  communication.where = where;
   RendezvousCall call;
   call.kind = first_only ? CallKind::broadcast : CallKind::all_reduce;
   call.op = first_only ? ReduceOp::sum : reduce_op_of(options.aggregation);
   call.inputs = std::span(&value, 1);
   call.outputs = std::span(&output, 1);
+  call.options = &communication;
   call.variable = options.name;
   call.user = {call_name, options.name};
   context.step->meet(context.replica->local_replica(), call);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <string_view>
 #include <vector>
 
@@ -52,8 +53,9 @@ struct VariableState {
   /// Writes the aggregate of all copies of all ranks to `target`. Cross-replica context. Collective.
   void aggregate_copies(TensorView target) const;
   /// The aggregate of the values that all replicas write, stored in this replica's element of `scratch`. All replicas
-  /// call this function.
-  [[nodiscard]] const Tensor& aggregate_written(int copy, ConstTensorView value, std::string_view call);
+  /// call this function. `call` and `where`: the user's call and its line, for errors.
+  [[nodiscard]] const Tensor& aggregate_written(int copy, ConstTensorView value, std::string_view call,
+                                                const std::source_location& where);
   /// Throws Error(invalid_argument) if the aggregation is none: a replica cannot write such a variable.
   void require_aggregation() const;
 };

@@ -14,6 +14,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -87,18 +88,18 @@ class TypedVariable : public Variable {
   /// As in Variable. Also, a number of another arithmetic type is converted to T; the conversion of a floating-point
   /// number to an integer does not compile.
   template <class Value>
-  const Variable& assign(const Value& value) const {
-    if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign(as_elements(value));
+  const Variable& assign(const Value& value, std::source_location where = std::source_location::current()) const {
+    if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign(as_elements(value), where);
     return *this;
   }
   template <class Value>
-  const Variable& assign_add(const Value& value) const {
-    if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign_add(as_elements(value));
+  const Variable& assign_add(const Value& value, std::source_location where = std::source_location::current()) const {
+    if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign_add(as_elements(value), where);
     return *this;
   }
   template <class Value>
-  const Variable& assign_sub(const Value& value) const {
-    if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign_sub(as_elements(value));
+  const Variable& assign_sub(const Value& value, std::source_location where = std::source_location::current()) const {
+    if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign_sub(as_elements(value), where);
     return *this;
   }
 

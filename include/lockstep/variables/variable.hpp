@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <ostream>
+#include <source_location>
 #include <string>
 
 namespace lockstep {
@@ -129,19 +130,19 @@ class LOCKSTEP_API Variable {
   /// otherwise throws Error(invalid_argument). If `value` is a variable, the elements that its `read` returns are
   /// written. If the call throws, no copy has been written, with one exception: if a GPU is out of memory, this rank
   /// throws std::bad_alloc, the other ranks throw Error(unavailable) with the text of this exception, and copies may
-  /// have been written.
+  /// have been written. Errors of the collective that a replica's call makes name the line `where`.
   template <class Value>
-  const Variable& assign(const Value& value) const {
-    return write_value(Write::assign, value);
+  const Variable& assign(const Value& value, std::source_location where = std::source_location::current()) const {
+    return write_value(Write::assign, value, where);
   }
   /// As assign, but adds `value` to each copy: integers wrap, f16 and bf16 are added in f32 and rounded once.
   template <class Value>
-  const Variable& assign_add(const Value& value) const {
-    return write_value(Write::add, value);
+  const Variable& assign_add(const Value& value, std::source_location where = std::source_location::current()) const {
+    return write_value(Write::add, value, where);
   }
   template <class Value>
-  const Variable& assign_sub(const Value& value) const {
-    return write_value(Write::subtract, value);
+  const Variable& assign_sub(const Value& value, std::source_location where = std::source_location::current()) const {
+    return write_value(Write::subtract, value, where);
   }
 
   /// Replaces rows of the variable by `row op slice`, in the order of the slices, in the copies that assign would
@@ -154,15 +155,36 @@ class LOCKSTEP_API Variable {
   /// mean. Plain variables support all scatter operations. Throws Error(invalid_argument) if the dtype, the row shape
   /// or the number of rows of `slices` differs from the variable's, if an integer is divided by zero, and for bool
   /// unless the operation is update.
-  const Variable& scatter_add(const IndexedSlices& slices) const { return scatter(Scatter::add, slices); }
-  const Variable& scatter_sub(const IndexedSlices& slices) const { return scatter(Scatter::sub, slices); }
-  const Variable& scatter_mul(const IndexedSlices& slices) const { return scatter(Scatter::mul, slices); }
-  const Variable& scatter_div(const IndexedSlices& slices) const { return scatter(Scatter::div, slices); }
+  const Variable& scatter_add(const IndexedSlices& slices,
+                              std::source_location where = std::source_location::current()) const {
+    return scatter(Scatter::add, slices, where);
+  }
+  const Variable& scatter_sub(const IndexedSlices& slices,
+                              std::source_location where = std::source_location::current()) const {
+    return scatter(Scatter::sub, slices, where);
+  }
+  const Variable& scatter_mul(const IndexedSlices& slices,
+                              std::source_location where = std::source_location::current()) const {
+    return scatter(Scatter::mul, slices, where);
+  }
+  const Variable& scatter_div(const IndexedSlices& slices,
+                              std::source_location where = std::source_location::current()) const {
+    return scatter(Scatter::div, slices, where);
+  }
   /// IEEE 754-2019 minimum and maximum: a NaN operand gives NaN, and -0 is less than +0.
-  const Variable& scatter_min(const IndexedSlices& slices) const { return scatter(Scatter::min, slices); }
-  const Variable& scatter_max(const IndexedSlices& slices) const { return scatter(Scatter::max, slices); }
+  const Variable& scatter_min(const IndexedSlices& slices,
+                              std::source_location where = std::source_location::current()) const {
+    return scatter(Scatter::min, slices, where);
+  }
+  const Variable& scatter_max(const IndexedSlices& slices,
+                              std::source_location where = std::source_location::current()) const {
+    return scatter(Scatter::max, slices, where);
+  }
   /// Replaces rows by slices; if an index occurs several times, the last slice is used.
-  const Variable& scatter_update(const IndexedSlices& slices) const { return scatter(Scatter::update, slices); }
+  const Variable& scatter_update(const IndexedSlices& slices,
+                                 std::source_location where = std::source_location::current()) const {
+    return scatter(Scatter::update, slices, where);
+  }
 
   /// Whether both handles refer to the same variable.
   friend bool operator==(const Variable& a, const Variable& b) noexcept { return a.state_ == b.state_; }
@@ -171,14 +193,14 @@ class LOCKSTEP_API Variable {
 
  protected:
   enum class Write : std::uint8_t { assign, add, subtract };
-  const Variable& write(Write how, ConstTensorView value) const;
+  const Variable& write(Write how, ConstTensorView value, const std::source_location& where) const;
   template <class Value>
-  const Variable& write_value(Write how, const Value& value) const {
+  const Variable& write_value(Write how, const Value& value, const std::source_location& where) const {
     detail::require_assignable<Value>();
     if constexpr (std::derived_from<Value, Variable>) {
-      return write(how, value.read().view());
+      return write(how, value.read().view(), where);
     } else if constexpr (TensorLike<Value>) {
-      return write(how, tensor_traits<Value>::view(value));
+      return write(how, tensor_traits<Value>::view(value), where);
     } else {
       return *this;
     }
@@ -189,7 +211,7 @@ class LOCKSTEP_API Variable {
   friend class VariableComponent;
   enum class Scatter : std::uint8_t { add, sub, mul, div, min, max, update };
   explicit Variable(std::shared_ptr<VariableState> state) noexcept;
-  const Variable& scatter(Scatter how, const IndexedSlices& slices) const;
+  const Variable& scatter(Scatter how, const IndexedSlices& slices, const std::source_location& where) const;
 
   std::shared_ptr<VariableState> state_;
 };

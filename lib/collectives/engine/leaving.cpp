@@ -15,8 +15,9 @@ void Leaving::depart(Departure how) noexcept {
   NodeGroup* const group = transport_.sharing_group();
   // if all ranks share memory, they see the departure in that memory, without a message
   if (how == Departure::by_exception && transport_.node_group() == nullptr)
-    end_for_ever("an exception has destroyed its communicator");
-  if (!epoch_.lost()) send_leave(how == Departure::by_finalize ? "finalized MPI" : "destroyed its communicator");
+    end_for_ever("an exception has destroyed its communicator or strategy");
+  if (!epoch_.lost())
+    send_leave(how == Departure::by_finalize ? "finalized MPI" : "destroyed its communicator or strategy");
   if (group != nullptr) group->depart(how);
 }
 

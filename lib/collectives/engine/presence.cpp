@@ -65,10 +65,12 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
   Gone gone{member.rank, departure != Departure::none, {}, now};
   switch (departure) {
     case Departure::none: gone.text = fmt::format("rank {} {}", member.rank, member.process->end_text()); break;
-    case Departure::orderly: gone.text = fmt::format("rank {} has destroyed its communicator", member.rank); break;
+    case Departure::orderly:
+      gone.text = fmt::format("rank {} has destroyed its communicator or strategy", member.rank);
+      break;
     case Departure::by_finalize: gone.text = fmt::format("rank {} has finalized MPI", member.rank); break;
     case Departure::by_exception:
-      gone.text = fmt::format("rank {} has left: an exception has destroyed its communicator", member.rank);
+      gone.text = fmt::format("rank {} has left: an exception has destroyed its communicator or strategy", member.rank);
       break;
   }
   return gone;

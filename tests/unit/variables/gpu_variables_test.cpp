@@ -7,6 +7,7 @@
 #include "unit/strategy/contract.hpp"
 
 #include <cstdint>
+#include <source_location>
 #include <sstream>
 
 namespace lockstep::test {
@@ -236,16 +237,16 @@ TEST_F(OnGpus, rows_are_written_by_kernels_with_the_bits_of_the_host) {
   const Tensor initial = awkward(rows, 1);
   const IndexedSlices given{awkward(700, 2), Tensor::from(indices), rows};
   const IndexedSlices there{given.values.to(gpu(1)), given.indices.to(gpu(1)), rows};
-  using Scatter = const Variable& (Variable::*)(const IndexedSlices&) const;
+  using Scatter = const Variable& (Variable::*)(const IndexedSlices&, std::source_location) const;
   for (const Scatter scatter :
        {&Variable::scatter_add, &Variable::scatter_sub, &Variable::scatter_mul, &Variable::scatter_div,
         &Variable::scatter_min, &Variable::scatter_max, &Variable::scatter_update}) {
     const Variable on_host = make_variable(initial);
-    (on_host.*scatter)(given);
+    (on_host.*scatter)(given, std::source_location::current());
     MirroredStrategy strategy({"gpu:0", "gpu:1"});
     const Variable v = strategy.variable(initial);
     const int before = gpus_.cuda().calls().count("apply_sparse_update") + gpus_.cuda().calls().count("copy");
-    (v.*scatter)(there);
+    (v.*scatter)(there, std::source_location::current());
     EXPECT_GT(gpus_.cuda().calls().count("apply_sparse_update") + gpus_.cuda().calls().count("copy"), before);
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(read(v.component(i).view()), read(on_host.component(0).view())) << "copy " << i;

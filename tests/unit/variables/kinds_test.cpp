@@ -234,5 +234,21 @@ TEST(KindsOfStrategies, share_the_options_that_no_variable_has) {
   }
 }
 
+TEST(Assignments, that_differ_between_ranks_name_the_calls_the_variables_and_their_lines) {
+  on_workers({1, 1}, [](Strategy& workers) {
+    const auto a = workers.variable<float>(Floats{1}, {.name = "a", .aggregation = VariableAggregation::sum});
+    const auto b = workers.variable<float>(Floats{1}, {.name = "b", .aggregation = VariableAggregation::sum});
+    constexpr unsigned line = __LINE__;
+    const auto write = [&](ReplicaContext& replica) {
+      const bool is_first = replica.replica_id_in_sync_group() == 0;
+      is_first ? a.assign(Floats{2}) : b.assign_add(Floats{2});
+    };
+    expect_error(Code::mismatch,
+                 {"\"assign to a\" at variables/kinds_test.cpp:" + std::to_string(line + 3),
+                  "\"assign_add to b\" at variables/kinds_test.cpp:" + std::to_string(line + 3)},
+                 [&] { workers.run(write); });
+  });
+}
+
 }  // namespace
 }  // namespace lockstep::test

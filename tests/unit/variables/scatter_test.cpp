@@ -208,11 +208,15 @@ TEST(Scatter, of_different_variables_by_the_replicas_is_refused) {
   });
   on_workers({1, 1}, [&](Strategy& workers) {
     const auto c = workers.variable<float>(Floats{1}, {.name = "c", .aggregation = VariableAggregation::sum});
-    expect_error(Code::mismatch, {"scatter_add c", "scatter_sub c"}, [&] {
-      workers.run([&](ReplicaContext& replica) {
-        replica.replica_id_in_sync_group() == 0 ? c.scatter_add(rows) : c.scatter_sub(rows);
-      });
-    });
+    constexpr unsigned line = __LINE__;
+    expect_error(Code::mismatch,
+                 {"scatter_add to c\" at variables/scatter_test.cpp:" + std::to_string(line + 6), "scatter_sub to c"},
+                 [&] {
+                   workers.run([&](ReplicaContext& replica) {
+                     const bool is_first = replica.replica_id_in_sync_group() == 0;
+                     is_first ? c.scatter_add(rows) : c.scatter_sub(rows);
+                   });
+                 });
   });
 }
 

@@ -12,7 +12,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace lockstep::test {
 
@@ -27,12 +29,18 @@ struct Extent {
   Effort effort;
   std::int64_t copy_bytes;
   std::vector<std::int64_t> sizes_bytes;
+  std::vector<std::int64_t> few_sizes_bytes;   // of measurements that are made for a few sizes only
   std::vector<std::int64_t> bytes_of_tensors;  // sizes of the tensors of the list
+  std::vector<std::int64_t> chunk_counts;      // numbers of chunks of 4 KiB
 };
 
 Extent extent_of(bool quick) {
-  if (quick) return {{.round_seconds = 0, .rounds = 1}, 1 << 20, {4 << 10, 64 << 10}, {400, 4096, 20'000, 4}};
-  Extent extent{{}, std::int64_t{1} << 30, {}, {}};
+  if (quick) {
+    return {
+        {.round_seconds = 0, .rounds = 1}, 1 << 20, {4 << 10, 64 << 10}, {64 << 10}, {400, 4096, 20'000, 4}, {1, 16}};
+  }
+  // one launch copies at most 144 chunks
+  Extent extent{{}, std::int64_t{1} << 30, {}, {64 << 10, 32 << 20, 256 << 20}, {}, {1, 16, 144, 1024}};
   for (std::int64_t bytes = 4 << 10; bytes <= std::int64_t{1} << 30; bytes *= 4) extent.sizes_bytes.push_back(bytes);
   extent.sizes_bytes.push_back(32 << 20);
   std::sort(extent.sizes_bytes.begin(), extent.sizes_bytes.end());
@@ -52,9 +60,18 @@ class Rates {
     measure_copies();
     for (const std::int64_t bytes : extent_.sizes_bytes) measure_reductions(bytes);
     measure_dtypes();
+    for (const std::int64_t bytes : extent_.few_sizes_bytes) {
+      measure_five_inputs(bytes);
+      measure_partials(bytes);
+    }
     for (const Alignment alignment : {Alignment::aligned, Alignment::unaligned}) {
-      measure_pack("pack", alignment, PackDirection::pack);
-      measure_pack("unpack", alignment, PackDirection::unpack);
+      measure_pack("pack", extent_.bytes_of_tensors, alignment, PackDirection::pack);
+      measure_pack("unpack", extent_.bytes_of_tensors, alignment, PackDirection::unpack);
+      for (const std::int64_t count : extent_.chunk_counts) {
+        const std::vector<std::int64_t> chunks(static_cast<std::size_t>(count), 4 << 10);
+        measure_pack("pack 4 KiB", chunks, alignment, PackDirection::pack);
+        measure_pack("unpack 4 KiB", chunks, alignment, PackDirection::unpack);
+      }
     }
     return std::move(rates_);
   }
@@ -109,12 +126,40 @@ class Rates {
     }
   }
 
+  /// 16-bit types with five inputs: a number for which there is no kernel of its own.
+  void measure_five_inputs(std::int64_t bytes) {
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      for (const Alignment alignment : {Alignment::aligned, Alignment::unaligned}) {
+        measure_reduction({.dtype = dtype, .replicas = 5, .bytes = bytes, .alignment = alignment});
+      }
+    }
+  }
+
+  void measure_partials(std::int64_t bytes) {
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+      for (const int inputs : {2, 4, 5}) {
+        for (const FoldStep step : {FoldStep::to_partial, FoldStep::from_partials}) {
+          measure_reduction({.dtype = dtype, .replicas = inputs, .bytes = bytes, .step = step});
+        }
+      }
+    }
+  }
+
+  static const char* name_of(const ReduceKind& kind) {
+    switch (kind.step) {
+      case FoldStep::to_partial: return "to partial";
+      case FoldStep::from_partials: return "from partials";
+      case FoldStep::complete: break;
+    }
+    return kind.in_place ? "reduce in place" : "reduce";
+  }
+
   void measure_reduction(const ReduceKind& kind) {
     const std::size_t available = Backend::of_this_process().found().devices.front().memory_bytes / 2;
     if (static_cast<std::size_t>(ReduceWork::memory_bytes(kind)) > available) return;
     const ReduceWork work(kind);
     clock_.run(work.launch());
-    KernelRow row{.what = kind.in_place ? "reduce in place" : "reduce",
+    KernelRow row{.what = name_of(kind),
                   .dtype = std::string(to_string(kind.dtype)),
                   .replicas = kind.replicas,
                   .bytes = kind.bytes,
@@ -123,8 +168,9 @@ class Rates {
     time(row, work.launch(), ReduceWork::moved_bytes(kind), kind.bytes <= 1 << 20);
   }
 
-  void measure_pack(const char* what, Alignment alignment, PackDirection direction) {
-    const PackWork work(extent_.bytes_of_tensors, alignment, direction);
+  void measure_pack(const char* what, std::span<const std::int64_t> bytes_of_tensors, Alignment alignment,
+                    PackDirection direction) {
+    const PackWork work(bytes_of_tensors, alignment, direction);
     clock_.run(work.launch());
     KernelRow row{.what = what,
                   .dtype = "f32",

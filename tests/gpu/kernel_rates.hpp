@@ -15,10 +15,12 @@
 namespace lockstep::test {
 
 struct KernelRow {
-  std::string what;  ///< "reduce", "reduce in place", "pack", "unpack"
+  /// "reduce", "reduce in place"; "to partial", "from partials": folds with partial results; "pack", "unpack": a list
+  /// of tensors; "pack 4 KiB", "unpack 4 KiB": chunks of 4 KiB
+  std::string what;
   std::string dtype;
-  int replicas = 1;
-  std::int64_t bytes = 0;  ///< bytes of one replica
+  int replicas = 1;        ///< number of inputs of a fold
+  std::int64_t bytes = 0;  ///< bytes of one replica, or of all tensors of a list
   std::string alignment;
   std::int64_t wrong = 0;          ///< number of elements, or tensors, that differ from the host's
   double us = 0;                   ///< time of a launch among many
@@ -61,8 +63,9 @@ void print(const KernelRow& row);
 void print_rest(const KernelRates& rates);
 [[nodiscard]] nlohmann::ordered_json to_json(const KernelRates& rates);
 
-/// The program kernel-rates [--quick] [FILE]: measures, checks, prints, and writes all figures to FILE as JSON. Exit
-/// code: 0 success, 1 a result was wrong or CUDA failed, 2 invalid arguments, 77 there is no GPU.
+/// The program kernel-rates [--quick] [FILE]: measures, checks, prints, and writes all figures to FILE as JSON.
+/// kernel-rates --status: only prints gpu_status(). Exit code: 0 success, 1 a result was wrong or CUDA failed, 2
+/// invalid arguments, 77 there is no GPU.
 [[nodiscard]] int run_kernel_rates(int argc, char** argv);
 
 }  // namespace lockstep::test

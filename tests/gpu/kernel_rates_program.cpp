@@ -30,6 +30,10 @@ bool write_json(const std::string& name, const nlohmann::ordered_json& json) {
 }  // namespace
 
 int run_kernel_rates(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--status") {
+    fmt::print("{}\n", gpu_status());
+    return gpu_count() == 0 ? no_gpu : done;
+  }
   bool quick = false;
   std::string file;
   for (int i = 1; i < argc; ++i) {
@@ -39,7 +43,8 @@ int run_kernel_rates(int argc, char** argv) {
     } else if (!argument.starts_with("-") && file.empty()) {
       file = argument;
     } else {
-      fmt::print(stderr, "kernel-rates: \"{}\": give --quick and the name of one file, or nothing\n", argument);
+      fmt::print(stderr, "kernel-rates: \"{}\": give --quick and the name of one file, --status, or nothing\n",
+                 argument);
       return bad_argument;
     }
   }

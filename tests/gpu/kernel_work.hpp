@@ -54,30 +54,35 @@ class DeviceArrays {
   Tensor memory_;
 };
 
-struct ReduceKind {
-  DType dtype = DType::f32;
-  int replicas = 2;
-  std::int64_t bytes = 0;  ///< bytes of each array
-  Alignment alignment = Alignment::aligned;
-  bool in_place = false;
+/// The inputs and outputs of a fold. The elements of a partial result are of accumulation_dtype(ReduceOp::sum, dtype).
+enum class FoldStep : std::uint8_t {
+  complete,       ///< the arrays of all replicas; their sum, in as many arrays
+  to_partial,     ///< the arrays of all replicas; their sum as a partial result, in one array
+  from_partials,  ///< partial results and, as the last input, the array of one replica; their sum, in one array
 };
 
-/// The sum of the arrays of some replicas, written to as many other arrays or to themselves, in one kernel.
+struct ReduceKind {
+  DType dtype = DType::f32;
+  int replicas = 2;        ///< number of inputs
+  std::int64_t bytes = 0;  ///< bytes of each array of `dtype`
+  Alignment alignment = Alignment::aligned;
+  bool in_place = false;  ///< the inputs are the outputs; only of a complete fold
+  FoldStep step = FoldStep::complete;
+};
+
+/// The sum of some arrays, written to other arrays or to themselves, in one kernel.
 class ReduceWork {
  public:
   explicit ReduceWork(const ReduceKind& kind);
   [[nodiscard]] Launch launch() const;
   /// After one launch with number 0: the number of elements of the outputs that differ from the host's. Of long arrays
-  /// only the first and last mebibytes are compared.
+  /// only the first and last mebibytes are compared. All NaNs of a partial result are equal, because their bits are
+  /// unspecified.
   [[nodiscard]] std::int64_t count_wrong() const;
 
   /// The least number of bytes that a launch reads and writes.
-  [[nodiscard]] static std::int64_t moved_bytes(const ReduceKind& kind) noexcept {
-    return 2 * kind.replicas * kind.bytes;
-  }
-  [[nodiscard]] static std::int64_t memory_bytes(const ReduceKind& kind) {
-    return DeviceArrays::memory_bytes(kind.in_place ? kind.replicas : 2 * kind.replicas, kind.bytes);
-  }
+  [[nodiscard]] static std::int64_t moved_bytes(const ReduceKind& kind) noexcept;
+  [[nodiscard]] static std::int64_t memory_bytes(const ReduceKind& kind);
 
  private:
   ReduceKind kind_;

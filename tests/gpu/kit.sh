@@ -2,16 +2,30 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# kit.sh BUILD FOLDER: makes the test kit, which checks and measures lockstep on a machine with GPUs, in FOLDER, which
-# must not exist yet. The kit has programs of the build directory BUILD, the libraries that they need, and Open MPI.
-# FOLDER/run.sh runs it from any directory, on a machine that has none of these. The kit leaves out what a machine with
-# GPUs has: the C library, the driver, NCCL (218 MB), cuBLAS (600 MB).
+# kit.sh [--with-train] BUILD FOLDER: makes the test kit, which checks and measures lockstep on a machine with GPUs, in
+# FOLDER, which must not exist yet. The kit has programs of the build directory BUILD, the libraries that they need, and
+# Open MPI. FOLDER/run.sh runs it from any directory, on a machine that has none of these. The kit leaves out what a
+# machine with GPUs has: the C library, the driver, NCCL (218 MB), cuBLAS (600 MB).
+#
+# --with-train adds lockstep-train and oneDNN, which has 38 MiB.
+#
+# Prints the size of the kit. A kit of more than LOCKSTEP_KIT_MIB MiB (default: 50, with lockstep-train 100) is removed,
+# and the exit code is 1.
 
 set -eu
-most_mib=60
+most_mib=50 train=
+if [ "${1:-}" = --with-train ]; then
+  most_mib=100 train=yes
+  shift
+fi
+most_mib=${LOCKSTEP_KIT_MIB:-$most_mib}
 
 if [ $# -ne 2 ] || [ ! -d "$1/bench" ] || [ -e "$2" ]; then
-  echo "usage: kit.sh BUILD FOLDER: a build directory, and a folder that does not exist yet" >&2
+  echo "usage: kit.sh [--with-train] BUILD FOLDER: a build directory, and a folder that does not exist yet" >&2
+  exit 2
+fi
+if [ -n "$train" ] && [ ! -x "$1/apps/train/lockstep-train" ]; then
+  echo "kit.sh: --with-train: \"$1\" has no lockstep-train" >&2
   exit 2
 fi
 here=$(cd "$(dirname "$0")" && pwd)
@@ -46,9 +60,8 @@ add_libraries() {
   done
 }
 
-mib() { du -sm "$@" | awk '{ sum += $1 } END { print sum }'; }
-
-for name in bench/perf/lockstep-perf tests/gpu/gpu-tests tests/gpu/kernel-rates tests/unit/bindings/unit-bindings; do
+for name in bench/perf/lockstep-perf tests/gpu/gpu-tests tests/gpu/kernel-rates tests/unit/bindings/unit-bindings \
+  ${train:+apps/train/lockstep-train}; do
   program "$build/$name"
   add_libraries "$build/$name"
 done
@@ -75,19 +88,6 @@ cp -r "$texts_of_mpi" "$folder/share/openmpi"
 cp -r "$settings_of_mpi" "$folder/etc/openmpi"
 add_libraries "$folder"/bin/* "$folder"/lib/openmpi/*.so "$folder"/lib/pmix/*.so
 
-# lockstep-train, if there is room: its library for matrix products on hosts has 40 MB.
-train=$build/apps/train/lockstep-train
-if [ -x "$train" ]; then
-  # shellcheck disable=SC2046
-  more=$(mib -L "$train" $(libraries_of "$train" | grep -v -F "$(ls "$folder/lib")"))
-  if [ $(($(mib "$folder") + more)) -lt $most_mib ]; then
-    program "$train"
-    add_libraries "$train"
-  else
-    echo "kit.sh: lockstep-train is left out: with its libraries the kit would exceed $most_mib MiB"
-  fi
-fi
-
 cp "$here/run.sh" "$folder/run.sh"
 chmod +x "$folder/run.sh"
 {
@@ -96,9 +96,11 @@ chmod +x "$folder/run.sh"
   ompi_info --version | head -n 1
 } >"$folder/versions"
 
-if [ "$(mib "$folder")" -ge $most_mib ]; then
-  echo "kit.sh: $(mib "$folder") MiB, but at most $most_mib MiB are allowed:" >&2
+mib=$(du -sm "$folder" | cut -f 1)  # rounded up
+if [ "$mib" -gt "$most_mib" ]; then
+  echo "kit.sh: the kit has $mib MiB, but at most $most_mib MiB are allowed. The largest files, in MiB:" >&2
   du -m "$folder"/bin/* "$folder"/lib/* | sort -rn | head >&2
+  rm -rf "$folder"
   exit 1
 fi
-echo "kit.sh: $folder, $(mib "$folder") MiB"
+echo "kit.sh: $folder, $mib MiB"

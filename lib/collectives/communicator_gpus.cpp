@@ -54,7 +54,12 @@ std::chrono::milliseconds Communicator::State::timeout(const ReduceOptions& how)
 std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const Call& call,
                                                                            std::span<const Item> items,
                                                                            const ReduceOptions& how) {
-  auto checked = propagate(call, how, [&] { return detail::check_items(call, layout, rank, items); });
+  auto checked = propagate(call, how, [&] {
+    auto items_of_ranks = detail::check_items(call, layout, rank, items);
+    for (const Device device : detail::replica_devices(call.kind, items_of_ranks))
+      detail::cuda::require_no_capture(detail::cuda::stream_of(device), device.index, call.traits().name);
+    return items_of_ranks;
+  });
   const auto group = negotiate_path(detail::replica_devices(call.kind, checked), how.fail_after);
   return propagate(call, how, [&] {
     if (group != nullptr) group->require_places(call, checked);

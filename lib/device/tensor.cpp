@@ -6,13 +6,39 @@
 #include <lockstep/device/gpu.hpp>
 
 #include "base/check.hpp"
+#include "base/leak.hpp"
 #include "base/phrases.hpp"
 #include "device/cuda/memory.hpp"
+#include "device/host/memory_use.hpp"
 
 #include <cstring>
+#include <memory>
 #include <utility>
 
 namespace lockstep {
+
+namespace {
+
+/// Keeps the owner of shared elements until nothing of lockstep uses them.
+class SharedElements {
+ public:
+  SharedElements(const TensorView& view, std::shared_ptr<void> owner) : view_(view), owner_(std::move(owner)) {}
+  SharedElements(const SharedElements&) = delete;
+  SharedElements& operator=(const SharedElements&) = delete;
+  ~SharedElements() {
+    if (!detail::has_no_user(view_.data, view_.byte_count())) {
+      detail::leak(new std::shared_ptr<void>(std::move(owner_)));
+    } else if (view_.device.kind == DeviceKind::gpu) {
+      detail::cuda::release_after_work(view_.device, std::move(owner_));
+    }
+  }
+
+ private:
+  TensorView view_;
+  std::shared_ptr<void> owner_;
+};
+
+}  // namespace
 
 Tensor::Tensor() : Tensor(DType::f32, Shape{0}) {}
 
@@ -41,7 +67,8 @@ Tensor Tensor::uninitialized(DType dtype, const Shape& shape, std::shared_ptr<Me
 
 Tensor Tensor::sharing(const TensorView& view, std::shared_ptr<void> owner) {
   Tensor result(view);
-  result.owner_ = std::move(owner);
+  if (view.device.kind == DeviceKind::gpu) detail::cuda::release_completed();
+  if (owner != nullptr) result.owner_ = std::make_shared<SharedElements>(view, std::move(owner));
   return result;
 }
 

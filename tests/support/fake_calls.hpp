@@ -32,6 +32,14 @@ class FakeCalls {
     return found == entries_.end() ? 0 : found->second.count;
   }
 
+  /// The numbers of calls by name.
+  [[nodiscard]] std::map<std::string, int> counts() const {
+    const std::scoped_lock lock(mutex_);
+    std::map<std::string, int> result;
+    for (const auto& [name, entry] : entries_) result[name] = entry.count;
+    return result;
+  }
+
   /// Counts a call. The status that it must return if it is to fail.
   [[nodiscard]] std::optional<Status> enter(std::string_view name) {
     const std::scoped_lock lock(mutex_);

@@ -34,7 +34,6 @@ std::vector<std::array<std::uint8_t, 16>> uuids_of(const FakeCudaOptions& option
 FakeCuda::FakeCuda(FakeCudaOptions options)
     : options_(std::move(options)),
       memory_(options_.devices, options_.memory_bytes, options_.host_access),
-      thresholds_(static_cast<std::size_t>(options_.devices)),
       uuids_(uuids_of(options_)),
       streams_(options_.devices, options_.seed, options_.timeout) {}
 
@@ -60,9 +59,28 @@ FakeCuda::Status FakeCuda::call(std::string_view name, const Body& body) {
 }
 
 template <class Body>
+FakeCuda::Status FakeCuda::call_outside_capture(std::string_view name, const Body& body) {
+  return call(name, [&] {
+    if (this_thread().capture_mode != CaptureMode::relaxed) {
+      const std::scoped_lock lock(mutex_);
+      for (auto& [stream, is_valid] : captures_) is_valid = false;
+      if (!captures_.empty()) return Status::capture_unsupported;
+    }
+    return body();
+  });
+}
+
+template <class Body>
 FakeCuda::Status FakeCuda::on_stream(Stream stream, const Body& body) {
   const auto device = streams_.device_of(stream);
   if (!device) return Status::invalid_handle;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto capture = captures_.find(stream); capture != captures_.end()) {
+      capture->second = false;
+      return Status::capture_unsupported;
+    }
+  }
   const Status state = streams_.state(*device);
   return state == Status::success ? body(*device) : state;
 }
@@ -104,13 +122,16 @@ FakeCuda::Status FakeCuda::get_device(int& device) {
 FakeCuda::Status FakeCuda::device_properties(int device, DeviceProperties& properties) {
   return call("device_properties", [&] {
     if (device < 0 || device >= options_.devices) return Status::invalid_device;
+    const auto number = static_cast<std::size_t>(device);
+    const int capability = number < options_.capabilities.size() ? options_.capabilities[number] : 90;
     properties = {.name = "Fake GPU",
                   .uuid = uuid(device),
                   .pci_bus_id = fmt::format("0000:{:02x}:00.0", device + 1),
-                  .major = 9,
-                  .minor = 0,
+                  .major = capability / 10,
+                  .minor = capability % 10,
                   .multiprocessors = 4,
-                  .memory_bytes = options_.memory_bytes};
+                  .memory_bytes = options_.memory_bytes,
+                  .has_memory_pools = options_.has_memory_pools};
     return Status::success;
   });
 }
@@ -123,16 +144,70 @@ FakeCuda::Status FakeCuda::pointer_attributes(const void* pointer, PointerAttrib
   });
 }
 
+FakeCuda::Status FakeCuda::pool_create(Pool& pool, int device) {
+  return call_outside_capture("pool_create", [&] {
+    if (device < 0 || device >= options_.devices) return Status::invalid_device;
+    pool = new_handle();
+    const std::scoped_lock lock(mutex_);
+    pools_.emplace(pool, PoolState{device});
+    return Status::success;
+  });
+}
+
+FakeCuda::Status FakeCuda::pool_destroy(Pool pool) {
+  return call("pool_destroy", [&] {
+    const std::scoped_lock lock(mutex_);
+    return pools_.erase(pool) == 1 ? Status::success : Status::invalid_value;
+  });
+}
+
+FakeCuda::Status FakeCuda::pool_set_attribute(Pool pool, detail::cuda::PoolAttribute attribute, std::uint64_t value) {
+  return call("pool_set_attribute", [&] {
+    const std::scoped_lock lock(mutex_);
+    const auto found = pools_.find(pool);
+    if (found == pools_.end()) return Status::invalid_value;
+    switch (attribute) {
+      case detail::cuda::PoolAttribute::release_threshold: found->second.release_threshold = value; break;
+      case detail::cuda::PoolAttribute::reuse_internal_dependencies:
+        found->second.reuses_internal_dependencies = value != 0;
+        break;
+    }
+    return Status::success;
+  });
+}
+
+std::vector<FakeCuda::PoolState> FakeCuda::pools_of(int device) const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<PoolState> result;
+  for (const auto& [pool, state] : pools_) {
+    if (state.device == device) result.push_back(state);
+  }
+  return result;
+}
+
+FakeCuda::Status FakeCuda::malloc_from_pool_async(void*& block, std::size_t bytes, Pool pool, Stream stream) {
+  return call("malloc_from_pool_async", [&] {
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto found = pools_.find(pool);
+      if (found == pools_.end() || found->second.device != streams_.device_of(stream)) return Status::invalid_value;
+    }
+    return allocate(block, bytes, stream);
+  });
+}
+
 FakeCuda::Status FakeCuda::malloc_async(void*& block, std::size_t bytes, Stream stream) {
-  return call("malloc_async", [&] {
-    return on_stream(stream, [&](int device) {
-      if (bytes == 0) return Status::invalid_value;
-      void* const taken = memory_.allocate(device, bytes);
-      if (taken == nullptr) return Status::out_of_memory;
-      streams_.submit_service(stream, [this, taken] { memory_.arrive(taken); });
-      block = taken;
-      return Status::success;
-    });
+  return call("malloc_async", [&] { return allocate(block, bytes, stream); });
+}
+
+FakeCuda::Status FakeCuda::allocate(void*& block, std::size_t bytes, Stream stream) {
+  return on_stream(stream, [&](int device) {
+    if (bytes == 0) return Status::invalid_value;
+    void* const taken = memory_.allocate(device, bytes);
+    if (taken == nullptr) return Status::out_of_memory;
+    streams_.submit_service(stream, [this, taken] { memory_.arrive(taken); });
+    block = taken;
+    return Status::success;
   });
 }
 
@@ -146,17 +221,8 @@ FakeCuda::Status FakeCuda::free_async(void* block, Stream stream) {
   });
 }
 
-FakeCuda::Status FakeCuda::set_pool_threshold(int device, std::uint64_t bytes) {
-  return call("set_pool_threshold", [&] {
-    if (device < 0 || device >= options_.devices) return Status::invalid_device;
-    const std::scoped_lock lock(mutex_);
-    thresholds_[static_cast<std::size_t>(device)] = bytes;
-    return Status::success;
-  });
-}
-
 FakeCuda::Status FakeCuda::malloc_host(void*& block, std::size_t bytes) {
-  return call("malloc_host", [&] {
+  return call_outside_capture("malloc_host", [&] {
     const Status state = streams_.state(current_device());
     if (state != Status::success) return state;
     void* const taken = memory_.allocate_host(bytes);
@@ -167,7 +233,7 @@ FakeCuda::Status FakeCuda::malloc_host(void*& block, std::size_t bytes) {
 }
 
 FakeCuda::Status FakeCuda::free_host(void* block) {
-  return call("free_host", [&] {
+  return call_outside_capture("free_host", [&] {
     if (!memory_.is_host_block(block)) return Status::invalid_value;
     static_cast<void>(streams_.wait_for_all());
     memory_.free_host(block);
@@ -244,12 +310,57 @@ FakeCuda::Status FakeCuda::memset_async(void* target, int byte, std::size_t byte
   });
 }
 
-FakeCuda::Status FakeCuda::stream_create(Stream& stream) {
+FakeCuda::Status FakeCuda::stream_priority_range(int& least, int& greatest) {
+  return call("stream_priority_range", [&] {
+    least = 0;
+    greatest = -5;
+    return Status::success;
+  });
+}
+
+FakeCuda::Status FakeCuda::stream_create(Stream& stream, int priority) {
   return call("stream_create", [&] {
     const Status state = streams_.state(current_device());
-    if (state == Status::success) stream = streams_.create(current_device());
+    if (state != Status::success) return state;
+    stream = streams_.create(current_device());
+    const std::scoped_lock lock(mutex_);
+    priorities_[stream] = priority;
     return state;
   });
+}
+
+int FakeCuda::priority_of(Stream stream) const {
+  const std::scoped_lock lock(mutex_);
+  return priorities_.at(stream);
+}
+
+FakeCuda::Status FakeCuda::stream_is_capturing(Stream stream, bool& is_capturing) {
+  return call("stream_is_capturing", [&] {
+    if (!streams_.device_of(stream)) return Status::invalid_handle;
+    const std::scoped_lock lock(mutex_);
+    is_capturing = captures_.contains(stream);
+    return Status::success;
+  });
+}
+
+FakeCuda::Status FakeCuda::exchange_capture_mode(CaptureMode& mode) {
+  return call("exchange_capture_mode", [&] {
+    std::swap(this_thread().capture_mode, mode);
+    return Status::success;
+  });
+}
+
+void FakeCuda::begin_capture(Stream stream) {
+  const std::scoped_lock lock(mutex_);
+  captures_[stream] = true;
+}
+
+bool FakeCuda::end_capture(Stream stream) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = captures_.find(stream);
+  const bool is_valid = found != captures_.end() && found->second;
+  captures_.erase(stream);
+  return is_valid;
 }
 
 FakeCuda::Status FakeCuda::stream_destroy(Stream stream) {
@@ -257,7 +368,7 @@ FakeCuda::Status FakeCuda::stream_destroy(Stream stream) {
 }
 
 FakeCuda::Status FakeCuda::stream_query(Stream stream) {
-  return call("stream_query", [&] {
+  return call_outside_capture("stream_query", [&] {
     return on_stream(stream, [&](int device) {
       // the stream may be idle because of a failure
       return streams_.is_idle(stream) ? streams_.state(device) : Status::not_ready;
@@ -307,7 +418,7 @@ FakeCuda::Status FakeCuda::event_record(Event event, Stream stream) {
 }
 
 FakeCuda::Status FakeCuda::event_query(Event event) {
-  return call("event_query", [&] {
+  return call_outside_capture("event_query", [&] {
     const auto found = find_event(event);
     if (!found) return Status::invalid_handle;
     if (found->mark && !streams_.is_passed(*found->mark)) {
@@ -323,6 +434,10 @@ std::optional<FakeCuda::EventState> FakeCuda::find_event(Event event) const {
   const auto found = events_.find(event);
   return found == events_.end() ? std::nullopt : std::optional(found->second);
 }
+
+void FakeCuda::range_push(const char* name) { static_cast<void>(calls_.enter("range_push " + std::string(name))); }
+
+void FakeCuda::range_pop() { static_cast<void>(calls_.enter("range_pop")); }
 
 FakeCuda::Status FakeCuda::take_last_error() {
   // without a driver that is the last error after any call
@@ -340,11 +455,6 @@ bool FakeCuda::wait(Stream stream) {
 
 std::byte* FakeCuda::bytes_at(const void* address, std::size_t bytes) const {
   return memory_.reach(address, bytes, std::nullopt);
-}
-
-std::uint64_t FakeCuda::pool_threshold(int device) const {
-  const std::scoped_lock lock(mutex_);
-  return thresholds_[static_cast<std::size_t>(device)];
 }
 
 FakeCuda::Status FakeCuda::launch(std::string_view name, Stream stream, FakeStreams::Work work) {

@@ -36,6 +36,8 @@ struct FakeCudaOptions {
   HostAccess host_access = HostAccess::forbidden;
   int driver_version = 13000;  ///< 0: no driver
   int runtime_version = 13000;
+  std::vector<int> capabilities = {};  ///< 75 for 7.5, by index; those that are missing are 90
+  bool has_memory_pools = true;
   std::uint64_t seed = 1;  ///< seed of the delays of work; 0: no delays
   /// Bound on every wait in the fake; a wait that reaches it is logged.
   std::chrono::milliseconds timeout = std::chrono::seconds(120);
@@ -48,11 +50,14 @@ struct FakeCudaOptions {
 /// - There is no default stream, no block of 0 bytes, no freeing of null. A handle of a destroyed object is an
 ///   invalid_handle.
 /// - free_host waits for all work on all streams.
+/// - No call may use a stream that is being captured, except stream_is_capturing: it invalidates the capture.
 class FakeCuda final : public detail::cuda::Api {
  public:
   using Status = detail::cuda::Status;
   using Stream = detail::cuda::Stream;
   using Event = detail::cuda::Event;
+  using Pool = detail::cuda::Pool;
+  using CaptureMode = detail::cuda::CaptureMode;
 
   explicit FakeCuda(FakeCudaOptions options = {});
   ~FakeCuda() override;
@@ -65,23 +70,30 @@ class FakeCuda final : public detail::cuda::Api {
   Status get_device(int& device) override;
   Status device_properties(int device, detail::cuda::DeviceProperties& properties) override;
   Status pointer_attributes(const void* pointer, detail::cuda::PointerAttributes& attributes) override;
-  Status malloc_async(void*& block, std::size_t bytes, Stream stream) override;
+  Status pool_create(Pool& pool, int device) override;
+  Status pool_destroy(Pool pool) override;
+  Status pool_set_attribute(Pool pool, detail::cuda::PoolAttribute attribute, std::uint64_t value) override;
+  Status malloc_from_pool_async(void*& block, std::size_t bytes, Pool pool, Stream stream) override;
   Status free_async(void* block, Stream stream) override;
-  Status set_pool_threshold(int device, std::uint64_t bytes) override;
   Status malloc_host(void*& block, std::size_t bytes) override;
   Status free_host(void* block) override;
   Status memcpy_async(void* target, const void* source, std::size_t bytes, Stream stream) override;
   Status memcpy_peer_async(void* target, int target_device, const void* source, int source_device, std::size_t bytes,
                            Stream stream) override;
   Status memset_async(void* target, int byte, std::size_t bytes, Stream stream) override;
-  Status stream_create(Stream& stream) override;
+  Status stream_priority_range(int& least, int& greatest) override;
+  Status stream_create(Stream& stream, int priority) override;
   Status stream_destroy(Stream stream) override;
   Status stream_query(Stream stream) override;
+  Status stream_is_capturing(Stream stream, bool& is_capturing) override;
+  Status exchange_capture_mode(CaptureMode& mode) override;
   Status stream_wait_event(Stream stream, Event event) override;
   Status event_create(Event& event) override;
   Status event_destroy(Event event) override;
   Status event_record(Event event, Stream stream) override;
   Status event_query(Event event) override;
+  void range_push(const char* name) override;
+  void range_pop() override;
   Status take_last_error() override;
   [[nodiscard]] std::string error_name(Status status) const override;
   [[nodiscard]] std::string error_string(Status status) const override;
@@ -101,8 +113,21 @@ class FakeCuda final : public detail::cuda::Api {
   [[nodiscard]] std::byte* bytes_at(const void* address, std::size_t bytes = 1) const;
   [[nodiscard]] std::size_t used_bytes(int device) const { return memory_.used_bytes(device); }
   [[nodiscard]] std::size_t host_blocks() const { return memory_.host_blocks(); }
-  /// The last value of set_pool_threshold; 0 at first.
-  [[nodiscard]] std::uint64_t pool_threshold(int device) const;
+  /// The attributes of the pools of `device` that exist.
+  struct PoolState {
+    int device = 0;
+    std::uint64_t release_threshold = 0;
+    bool reuses_internal_dependencies = true;
+  };
+  [[nodiscard]] std::vector<PoolState> pools_of(int device) const;
+  [[nodiscard]] int priority_of(Stream stream) const;
+  /// Captures `stream` as cudaStreamBeginCapture does, in the global mode.
+  void begin_capture(Stream stream);
+  /// Ends the capture. Returns whether it is valid, that is, whether no call has invalidated it.
+  [[nodiscard]] bool end_capture(Stream stream);
+
+  /// cudaMallocAsync: from the device's default pool.
+  Status malloc_async(void*& block, std::size_t bytes, Stream stream);
 
   // For the other fakes.
 
@@ -118,6 +143,7 @@ class FakeCuda final : public detail::cuda::Api {
   struct ThreadState {
     int device = 0;
     Status last_error = Status::success;
+    CaptureMode capture_mode = CaptureMode::global;
   };
   struct EventState {
     int device;
@@ -130,18 +156,24 @@ class FakeCuda final : public detail::cuda::Api {
   /// `body`, unless the call is to fail or there is no driver.
   template <class Body>
   Status call(std::string_view name, const Body& body);
+  /// As `call`, for a call that CUDA forbids in other capture modes than relaxed while a stream is captured.
+  template <class Body>
+  Status call_outside_capture(std::string_view name, const Body& body);
   /// `body(device)` if `stream` is a stream of a device that has not failed.
   template <class Body>
   Status on_stream(Stream stream, const Body& body);
   Status copy(void* target, const void* source, std::size_t bytes, Stream stream);
+  Status allocate(void*& block, std::size_t bytes, Stream stream);
 
   const FakeCudaOptions options_;
   const void* const key_ = new_handle();  // of the state that a thread keeps for this object
   FakeCalls<Status> calls_;
   FakeMemory memory_;
   mutable std::mutex mutex_;
-  std::map<Event, EventState> events_;     // guarded by mutex_
-  std::vector<std::uint64_t> thresholds_;  // guarded by mutex_
+  std::map<Event, EventState> events_;  // guarded by mutex_
+  std::map<Pool, PoolState> pools_;     // guarded by mutex_
+  std::map<Stream, int> priorities_;    // guarded by mutex_
+  std::map<Stream, bool> captures_;     // whether they are valid; guarded by mutex_
   std::vector<std::array<std::uint8_t, 16>> uuids_;
   FakeStreams streams_;  // destroyed first: its work uses the rest
 };

@@ -27,6 +27,8 @@ std::pair<std::string, std::string> words_of(detail::cuda::Status status) {
     case Status::not_ready: return {"cudaErrorNotReady", "device not ready"};
     case Status::illegal_address: return {"cudaErrorIllegalAddress", "an illegal memory access was encountered"};
     case Status::launch_failure: return {"cudaErrorLaunchFailure", "unspecified launch failure"};
+    case Status::capture_unsupported:
+      return {"cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"};
     case Status::unknown: break;
   }
   return {"cudaErrorUnknown", "unknown error"};

@@ -126,6 +126,7 @@ FakeNccl::Result FakeNccl::comm_get_async_error(Comm comm, Result& error) {
   const auto communicator = find(comm);
   if (!communicator) return refuse(Result::invalid_argument, "CommGetAsyncError : no communicator");
   error = communicator->poll();
+  if (error != Result::in_progress) std::erase(this_group().in_progress, communicator);
   return Result::success;
 }
 
@@ -178,6 +179,7 @@ FakeNccl::Result FakeNccl::add(Comm comm, const FakeCall& call) {
 FakeNccl::Result FakeNccl::launch(Group& group) {
   const auto calls = std::exchange(group.calls, {});
   Result result = std::exchange(group.error, Result::success);
+  if (!group.in_progress.empty()) return refuse(Result::invalid_usage, "a group of this thread is in progress");
   if (result != Result::success) return result;
   std::vector<std::pair<CommunicatorPointer, std::vector<FakeCall>>> launches;
   for (const auto& [communicator, call] : calls) {
@@ -190,7 +192,9 @@ FakeNccl::Result FakeNccl::launch(Group& group) {
     if (result != Result::success) return result;
   }
   for (auto& [communicator, together] : launches) {
-    if (communicator->launch(std::move(together)) == Result::in_progress) result = Result::in_progress;
+    if (communicator->launch(std::move(together)) != Result::in_progress) continue;
+    result = Result::in_progress;
+    if (has_groups_per_thread()) group.in_progress.push_back(communicator);
   }
   return result;
 }

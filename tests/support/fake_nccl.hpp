@@ -35,6 +35,8 @@ namespace lockstep::test {
 ///   communicator's error becomes internal_error on the rank that found it and remote_error elsewhere. The streams hang
 ///   until the communicator is aborted or destroyed, as NCCL's kernels do.
 /// - Host memory is refused unless it is pinned, as is an overlap that is not in place.
+/// Before version 2.27.3, as NCCL: the state of a group in progress belongs to the thread that made it. A further group
+/// of the thread is invalid usage until this thread has polled the former one to its end.
 /// The destructor aborts the remaining communicators.
 class FakeNccl final : public detail::nccl::Api {
  public:
@@ -100,9 +102,11 @@ class FakeNccl final : public detail::nccl::Api {
     int depth = 0;
     Result error = Result::success;  // error of the first call in it that failed
     std::vector<std::pair<CommunicatorPointer, FakeCall>> calls;
+    std::vector<CommunicatorPointer> in_progress;  // those that the thread has not seen completing; before 2.27.3
   };
 
   [[nodiscard]] Group& this_group() const;
+  [[nodiscard]] bool has_groups_per_thread() const { return options_.version < 22703; }
   [[nodiscard]] CommunicatorPointer find(Comm comm) const;
   [[nodiscard]] CommunicatorPointer remove(Comm comm);
   Result add(Comm comm, const FakeCall& call);

@@ -29,7 +29,7 @@ class FakeRank {
   FakeRank(FakeCuda& cuda, FakeNccl& nccl, int device, const detail::nccl::UniqueId& id, int size, int number)
       : ranks(size), rank(number), cuda_(cuda), nccl_(nccl) {
     EXPECT_EQ(cuda_.set_device(device), Status::success);
-    EXPECT_EQ(cuda_.stream_create(stream), Status::success);
+    EXPECT_EQ(cuda_.stream_create(stream, 0), Status::success);
     error = nccl_.comm_init_rank(comm, ranks, id, rank);
     if (error == Result::in_progress) error = settled();
   }

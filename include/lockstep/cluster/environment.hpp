@@ -20,7 +20,7 @@ struct EnvironmentOptions {
   /// the one that the environment variable LOCKSTEP_NCCL names. If the variable is not set, the library is the NCCL
   /// that the process has already loaded (for example PyTorch's), or libnccl.so.2 if the process has not loaded NCCL.
   /// lockstep opens the library when it first needs NCCL for a GPU. If the library cannot be opened, or is older than
-  /// 2.18, collectives on GPUs go through host memory, and calls that require NCCL throw Error(unavailable). The
+  /// 2.27.3, collectives on GPUs go through host memory, and calls that require NCCL throw Error(unavailable). The
   /// warning and the error name the option, the file and the reason.
   std::string nccl_library = {};
   /// Time for which the destructor waits until all other ranks have destroyed their Environments. After this time the

@@ -24,8 +24,10 @@
 
 namespace lockstep {
 
-/// Number of GPUs that this process can use, which CUDA_VISIBLE_DEVICES may limit. GPU numbers are those of CUDA.
-/// Returns 0 if there is no GPU. Local. Thread-safe. Cost: the first call searches for GPUs.
+/// Number of GPUs that this process can use, which CUDA_VISIBLE_DEVICES may limit. GPU numbers are those of CUDA. A GPU
+/// that lockstep cannot use (compute capability below 8.0, no memory pools), and those after it, are not counted;
+/// gpu_status gives the reason. Returns 0 if there is no GPU. Local. Thread-safe. Cost: the first call searches for
+/// GPUs.
 [[nodiscard]] LOCKSTEP_API int gpu_count();
 
 /// One line of text: "2 GPUs: NVIDIA H200, NVIDIA H200; CUDA 13.0, driver 13.0; NCCL 2.28.9 of /usr/lib/libnccl.so.2".
@@ -67,7 +69,8 @@ LOCKSTEP_API void synchronize(Device device);
 
 /// Makes later work of lockstep for the GPU `device` wait for all work that is on `stream` now. `stream` is a
 /// cudaStream_t of the same GPU. Returns at once. Local. Thread-safe. Throws Error(unavailable) if the device does not
-/// exist in this process, or if CUDA fails.
+/// exist in this process, or if CUDA fails, and Error(failed_precondition) if `stream` is being captured into a CUDA
+/// graph.
 LOCKSTEP_API void device_waits_for(Device device, void* stream);
 /// Makes later work on `stream` wait for all work that is on the stream of the GPU `device` now. Errors and completion
 /// as above.

@@ -36,7 +36,10 @@ class LOCKSTEP_API Tensor {
                                             std::shared_ptr<MemoryResource> resource = nullptr, Device device = {});
 
   /// A tensor that shares the elements of `view`, which need only the alignment of their type. `owner` keeps the
-  /// elements alive, and is released when the last tensor that shares them is destroyed. Local.
+  /// elements alive. It is released after the last tensor that shares them has been destroyed: at once or, if work on
+  /// the stream of a GPU is then pending, in a later call of this function, of `synchronize` or of an allocation on a
+  /// GPU that finds the work complete. If an asynchronous operation still uses the elements after its deadline, a
+  /// warning is logged and `owner` is never released. Local.
   [[nodiscard]] static Tensor sharing(const TensorView& view, std::shared_ptr<void> owner);
 
   /// A tensor with a copy of `elements`. Throws Error(invalid_argument) if their number does not fit `shape`.

@@ -10,6 +10,7 @@
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/shape.hpp>
 #include <lockstep/core/tensor_view.hpp>
+#include <lockstep/device/gpu.hpp>
 #include <lockstep/device/tensor.hpp>
 
 #include <dlpack/dlpack.h>
@@ -19,6 +20,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -83,9 +86,29 @@ inline TensorView view_of(const DLTensor& tensor) {
           device_of(tensor.device)};
 }
 
-/// An exported tensor, and the shape and strides to which its DLTensor points.
+#ifdef DLPACK_MAJOR_VERSION
+using Versioned = DLManagedTensorVersioned;
+inline constexpr std::uint64_t read_only_flag = DLPACK_FLAG_BITMASK_READ_ONLY;
+#else
+/// DLManagedTensorVersioned, which DLPack defines since version 1.0.
+struct Versioned {
+  struct {
+    std::uint32_t major;
+    std::uint32_t minor;
+  } version;
+  void* manager_ctx;
+  void (*deleter)(Versioned* self);
+  std::uint64_t flags;
+  DLTensor dl_tensor;
+};
+inline constexpr std::uint64_t read_only_flag = 1;
+#endif
+inline constexpr std::uint32_t major_version = 1;  // of which the layout of Versioned is
+
+/// An exported tensor, and the shape and strides to which its DLTensor points. Managed: DLManagedTensor or Versioned.
+template <class Managed>
 struct Capsule {
-  explicit Capsule(Tensor held) : tensor(std::move(held)) {
+  Capsule(Tensor held, void* other_stream) : tensor(std::move(held)), stream(other_stream) {
     std::int64_t step = 1;
     const Shape& dense = tensor.shape();
     shape.resize(static_cast<std::size_t>(dense.rank()));
@@ -104,36 +127,98 @@ struct Capsule {
                          strides.data(),
                          0};
     managed.manager_ctx = this;
-    managed.deleter = [](DLManagedTensor* self) { delete static_cast<Capsule*>(self->manager_ctx); };
+    managed.deleter = [](Managed* self) { delete static_cast<Capsule*>(self->manager_ctx); };
+    if (stream != nullptr) stream_waits_for(stream, tensor.device());
+  }
+  Capsule(const Capsule&) = delete;
+  Capsule& operator=(const Capsule&) = delete;
+  ~Capsule() {
+    try {
+      if (stream != nullptr) device_waits_for(tensor.device(), stream);
+    } catch (const Error&) {  // the device has failed, so nothing reads the elements
+    }
   }
 
   Tensor tensor;
+  void* stream;  ///< of the other library; null if the caller orders the streams
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
-  DLManagedTensor managed{};
+  Managed managed{};
 };
+
+/// Throws Error(invalid_argument) if a stream is given for elements in host memory.
+inline void require_gpu_of(const void* stream, Device device, std::string_view call) {
+  if (stream == nullptr || device.kind == DeviceKind::gpu) return;
+  throw Error(Code::invalid_argument, std::string(call) + ": a stream is given, but the elements are on " +
+                                          to_string(device) + ", not on a GPU");
+}
+
+template <class Managed>
+[[nodiscard]] Managed* exported(Tensor tensor, void* stream) {
+  require_gpu_of(stream, tensor.device(), "to_dlpack");
+  return &std::make_unique<Capsule<Managed>>(std::move(tensor), stream).release()->managed;
+}
+
+template <class Managed>
+[[nodiscard]] Tensor imported(Managed* managed, void* stream) {
+  if (managed == nullptr) refuse("the pointer is null");
+  std::shared_ptr<void> owner(managed, [](void* held) {
+    auto* const shared = static_cast<Managed*>(held);
+    if (shared->deleter != nullptr) shared->deleter(shared);
+  });
+  if constexpr (std::is_same_v<Managed, Versioned>) {
+    if (managed->version.major != major_version) {
+      refuse("the version is " + std::to_string(managed->version.major) + "." + std::to_string(managed->version.minor) +
+             "; the major version must be " + std::to_string(major_version));
+    }
+    if ((managed->flags & read_only_flag) != 0)
+      refuse("the elements are read-only, but those of a Tensor can be written");
+  }
+  const TensorView view = view_of(managed->dl_tensor);
+  require_gpu_of(stream, view.device, "from_dlpack");
+  if (stream != nullptr) device_waits_for(view.device, stream);
+  return Tensor::sharing(view, std::move(owner));
+}
 
 }  // namespace detail::dlpack
 
 /// Exports `tensor` to another library, which shares the elements. The other library calls the deleter when it no
-/// longer needs the elements. If the tensor is on a GPU, the other library must wait for the stream of the tensor's
-/// device (see interop/cuda.hpp). gpu:1#2 is exported as device 1. Local. Thread-safe. The caller owns the result.
-[[nodiscard]] inline DLManagedTensor* to_dlpack(Tensor tensor) {
-  return &std::make_unique<detail::dlpack::Capsule>(std::move(tensor)).release()->managed;
+/// longer needs the elements. gpu:1#2 is exported as device 1. Local. Thread-safe. The caller owns the result.
+///
+/// `stream`: for a tensor on a GPU, the cudaStream_t on which the other library uses the elements, as in the Python
+/// protocol (cudaStreamLegacy for the default stream). Later work on it waits for the work that is now on the stream of
+/// the tensor's device, and memory that is freed after the call of the deleter is reused only after the work that is
+/// then on `stream`, which must exist until then. If it is null, the caller orders the streams (see interop/cuda.hpp).
+/// Throws Error(invalid_argument) if a stream is given for elements in host memory, and Error(failed_precondition) if
+/// the stream is being captured.
+[[nodiscard]] inline DLManagedTensor* to_dlpack(Tensor tensor, void* stream = nullptr) {
+  return detail::dlpack::exported<DLManagedTensor>(std::move(tensor), stream);
+}
+/// As to_dlpack, but in the form of DLPack 1.x ("dltensor_versioned"). With a header of DLPack 1.x, the result is a
+/// DLManagedTensorVersioned.
+[[nodiscard]] inline detail::dlpack::Versioned* to_dlpack_versioned(Tensor tensor, void* stream = nullptr) {
+  auto* const result = detail::dlpack::exported<detail::dlpack::Versioned>(std::move(tensor), stream);
+  result->version.major = detail::dlpack::major_version;
+  return result;
 }
 
-/// Imports a tensor of another library and shares its elements. The deleter of `managed` is called when the last Tensor
-/// that shares the elements is destroyed, or if this function throws. If the elements are on a GPU, the result is on
-/// the first logical device of the GPU (gpu:1), and the caller must make the stream of this device wait for the other
-/// library's work (see `wait_for` in interop/cuda.hpp). Local. Thread-safe. Throws Error(invalid_argument) if `managed`
-/// is null, if strides are not dense and row-major, or if the element type or the device is not supported.
-[[nodiscard]] inline Tensor from_dlpack(DLManagedTensor* managed) {
-  if (managed == nullptr) detail::dlpack::refuse("the pointer is null");
-  std::shared_ptr<void> owner(managed, [](void* held) {
-    auto* const shared = static_cast<DLManagedTensor*>(held);
-    if (shared->deleter != nullptr) shared->deleter(shared);
-  });
-  return Tensor::sharing(detail::dlpack::view_of(managed->dl_tensor), std::move(owner));
+/// Imports a tensor of another library and shares its elements. The deleter of `managed` is called if this function
+/// throws; otherwise after the last Tensor that shares the elements has been destroyed and the work of lockstep on them
+/// is complete (see Tensor::sharing). If the elements are on a GPU, the result is on the first logical device of the
+/// GPU (gpu:1). Local. Thread-safe. Throws Error(invalid_argument) if `managed` is null, if strides are not dense and
+/// row-major, if the element type or the device is not supported, and for a DLManagedTensorVersioned of another major
+/// version than 1 or with the flag for read-only elements.
+///
+/// `stream`: for elements on a GPU, the cudaStream_t on which the other library has written them: later work of
+/// lockstep waits for the work that is now on it. If it is null, the caller orders the streams (see interop/cuda.hpp).
+/// Throws Error(invalid_argument) if a stream is given for elements in host memory, and Error(failed_precondition) if
+/// the stream is being captured.
+[[nodiscard]] inline Tensor from_dlpack(DLManagedTensor* managed, void* stream = nullptr) {
+  return detail::dlpack::imported(managed, stream);
 }
+[[nodiscard]] inline Tensor from_dlpack(detail::dlpack::Versioned* managed, void* stream = nullptr) {
+  return detail::dlpack::imported(managed, stream);
+}
+[[nodiscard]] inline Tensor from_dlpack(std::nullptr_t) { detail::dlpack::refuse("the pointer is null"); }
 
 }  // namespace lockstep

@@ -30,12 +30,23 @@ enum class Status : int {
   not_ready = 600,
   illegal_address = 700,
   launch_failure = 719,
+  capture_unsupported = 900,
   unknown = 999,
 };
 
-/// cudaStream_t and cudaEvent_t. Null means that there is no such object.
+/// cudaStream_t, cudaEvent_t and cudaMemPool_t. Null means that there is no such object.
 using Stream = void*;
 using Event = void*;
+using Pool = void*;
+
+/// cudaMemPoolAttr, those that lockstep sets.
+enum class PoolAttribute : std::uint8_t {
+  release_threshold,            ///< bytes of freed memory that the pool keeps
+  reuse_internal_dependencies,  ///< whether an allocation may make its stream wait for the stream that freed the block
+};
+
+/// cudaStreamCaptureMode: the calls that fail on a thread while a stream is being captured.
+enum class CaptureMode : std::uint8_t { global, thread_local_, relaxed };
 
 struct DeviceProperties {
   std::string name;                        ///< "NVIDIA H200"
@@ -45,6 +56,7 @@ struct DeviceProperties {
   int minor = 0;
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
+  bool has_memory_pools = false;  ///< cudaDevAttrMemoryPoolsSupported: whether `pool_create` works
 };
 
 enum class MemoryKind : std::uint8_t { unregistered, host, device, managed };
@@ -72,11 +84,12 @@ class Api {
   [[nodiscard]] virtual Status device_properties(int device, DeviceProperties& properties) = 0;
   [[nodiscard]] virtual Status pointer_attributes(const void* pointer, PointerAttributes& attributes) = 0;
 
-  /// Allocates from the device's default pool. Freed memory stays in the pool up to the limit that `set_pool_threshold`
-  /// sets.
-  [[nodiscard]] virtual Status malloc_async(void*& block, std::size_t bytes, Stream stream) = 0;
+  /// Creates a pool of memory of `device`, which no other device can access.
+  [[nodiscard]] virtual Status pool_create(Pool& pool, int device) = 0;
+  [[nodiscard]] virtual Status pool_destroy(Pool pool) = 0;
+  [[nodiscard]] virtual Status pool_set_attribute(Pool pool, PoolAttribute attribute, std::uint64_t value) = 0;
+  [[nodiscard]] virtual Status malloc_from_pool_async(void*& block, std::size_t bytes, Pool pool, Stream stream) = 0;
   [[nodiscard]] virtual Status free_async(void* block, Stream stream) = 0;
-  [[nodiscard]] virtual Status set_pool_threshold(int device, std::uint64_t bytes) = 0;
   /// Allocates pinned host memory, which every device can access.
   [[nodiscard]] virtual Status malloc_host(void*& block, std::size_t bytes) = 0;
   [[nodiscard]] virtual Status free_host(void* block) = 0;
@@ -90,16 +103,27 @@ class Api {
                                                  std::size_t bytes, Stream stream) = 0;
   [[nodiscard]] virtual Status memset_async(void* target, int byte, std::size_t bytes, Stream stream) = 0;
 
+  /// The priorities of streams of the current device; smaller numbers are served first.
+  [[nodiscard]] virtual Status stream_priority_range(int& least, int& greatest) = 0;
   /// Creates a stream that does not wait for the default stream.
-  [[nodiscard]] virtual Status stream_create(Stream& stream) = 0;
+  [[nodiscard]] virtual Status stream_create(Stream& stream, int priority) = 0;
   [[nodiscard]] virtual Status stream_destroy(Stream stream) = 0;
   [[nodiscard]] virtual Status stream_query(Stream stream) = 0;  ///< not_ready while the stream has work
+  /// Whether work on `stream` is being captured into a graph instead of being executed.
+  [[nodiscard]] virtual Status stream_is_capturing(Stream stream, bool& is_capturing) = 0;
+  /// Sets the calling thread's capture mode to `mode`, and `mode` to the former one.
+  [[nodiscard]] virtual Status exchange_capture_mode(CaptureMode& mode) = 0;
   [[nodiscard]] virtual Status stream_wait_event(Stream stream, Event event) = 0;
   /// Creates an event without timing.
   [[nodiscard]] virtual Status event_create(Event& event) = 0;
   [[nodiscard]] virtual Status event_destroy(Event event) = 0;
   [[nodiscard]] virtual Status event_record(Event event, Stream stream) = 0;
   [[nodiscard]] virtual Status event_query(Event event) = 0;  ///< not_ready until the event has completed
+
+  /// Begins and ends a range of this thread in the timeline of a profiler (NVTX). Without a profiler: costs a load
+  /// each.
+  virtual void range_push(const char* name) = 0;
+  virtual void range_pop() = 0;
 
   /// Returns the last error of this thread. Clears the error, unless the error is sticky.
   virtual Status take_last_error() = 0;

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <cstring>
 
@@ -16,6 +17,7 @@ namespace {
 constexpr Status to_status(cudaError_t error) { return static_cast<Status>(error); }
 cudaStream_t native_stream(Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t native_event(Event event) { return static_cast<cudaEvent_t>(event); }
+cudaMemPool_t native_pool(Pool pool) { return static_cast<cudaMemPool_t>(pool); }
 
 static_assert(to_status(cudaSuccess) == Status::success);
 static_assert(to_status(cudaErrorInvalidValue) == Status::invalid_value);
@@ -29,7 +31,12 @@ static_assert(to_status(cudaErrorInvalidResourceHandle) == Status::invalid_handl
 static_assert(to_status(cudaErrorNotReady) == Status::not_ready);
 static_assert(to_status(cudaErrorIllegalAddress) == Status::illegal_address);
 static_assert(to_status(cudaErrorLaunchFailure) == Status::launch_failure);
+static_assert(to_status(cudaErrorStreamCaptureUnsupported) == Status::capture_unsupported);
 static_assert(to_status(cudaErrorUnknown) == Status::unknown);
+
+static_assert(static_cast<int>(CaptureMode::global) == cudaStreamCaptureModeGlobal);
+static_assert(static_cast<int>(CaptureMode::thread_local_) == cudaStreamCaptureModeThreadLocal);
+static_assert(static_cast<int>(CaptureMode::relaxed) == cudaStreamCaptureModeRelaxed);
 
 MemoryKind memory_kind(cudaMemoryType type) {
   switch (type) {
@@ -40,16 +47,33 @@ MemoryKind memory_kind(cudaMemoryType type) {
   }
 }
 
-/// Whether the calling thread has used a device. The CUDA runtime does not tell this, so this function asks the driver,
-/// which the runtime has loaded. True if the driver does not tell.
+/// The function `name` of the driver, which the runtime has loaded; null if the driver has no such function.
+template <class Function>
+Function driver_function(const char* name) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  return driver != nullptr ? reinterpret_cast<Function>(dlsym(driver, name)) : nullptr;
+}
+
+/// Whether the calling thread has used a device. The CUDA runtime does not tell this, so this function asks the driver.
+/// True if the driver does not tell.
 bool has_context() {
   using GetCurrent = int (*)(void** context);
-  static const auto get_current = [] {
-    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    return driver != nullptr ? reinterpret_cast<GetCurrent>(dlsym(driver, "cuCtxGetCurrent")) : nullptr;
-  }();
+  static const auto get_current = driver_function<GetCurrent>("cuCtxGetCurrent");
   void* context = nullptr;
   return get_current == nullptr || get_current(&context) != 0 || context != nullptr;
+}
+
+/// Sets `uuid` to that of `device`. Runtimes before CUDA 13 report the UUID of the whole GPU for each of its MIG
+/// instances; this function of the driver (since CUDA 11.4) reports that of the instance. Does nothing without it.
+void read_uuid_of_instance(int device, std::array<std::uint8_t, 16>& uuid) {
+  using GetDevice = int (*)(int* handle, int ordinal);
+  using GetUuid = int (*)(void* uuid, int handle);
+  static const auto get_device = driver_function<GetDevice>("cuDeviceGet");
+  static const auto get_uuid = driver_function<GetUuid>("cuDeviceGetUuid_v2");
+  int handle = 0;
+  std::array<std::uint8_t, 16> found{};
+  if (get_device == nullptr || get_uuid == nullptr || get_device(&handle, device) != 0) return;
+  if (get_uuid(found.data(), handle) == 0) uuid = found;
 }
 
 class Runtime final : public Api {
@@ -71,14 +95,21 @@ class Runtime final : public Api {
     if (const auto error = cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device); error != cudaSuccess) {
       return to_status(error);
     }
+    int pools = 0;
+    if (const auto error = cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, device);
+        error != cudaSuccess) {
+      return to_status(error);
+    }
     properties = {.name = found.name,
                   .pci_bus_id = bus_id,
                   .major = found.major,
                   .minor = found.minor,
                   .multiprocessors = found.multiProcessorCount,
-                  .memory_bytes = found.totalGlobalMem};
+                  .memory_bytes = found.totalGlobalMem,
+                  .has_memory_pools = pools != 0};
     static_assert(sizeof found.uuid.bytes == sizeof properties.uuid);
     std::memcpy(properties.uuid.data(), found.uuid.bytes, sizeof found.uuid.bytes);
+    read_uuid_of_instance(device, properties.uuid);
     return Status::success;
   }
 
@@ -89,16 +120,29 @@ class Runtime final : public Api {
     return Status::success;
   }
 
-  Status malloc_async(void*& block, std::size_t bytes, Stream stream) override {
-    return to_status(cudaMallocAsync(&block, bytes, native_stream(stream)));
+  Status pool_create(Pool& pool, int device) override {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = device;
+    cudaMemPool_t made = nullptr;
+    const auto error = cudaMemPoolCreate(&made, &properties);
+    pool = made;
+    return to_status(error);
+  }
+  Status pool_destroy(Pool pool) override { return to_status(cudaMemPoolDestroy(native_pool(pool))); }
+  Status pool_set_attribute(Pool pool, PoolAttribute attribute, std::uint64_t value) override {
+    if (attribute == PoolAttribute::release_threshold) {
+      return to_status(cudaMemPoolSetAttribute(native_pool(pool), cudaMemPoolAttrReleaseThreshold, &value));
+    }
+    int is_set = value != 0 ? 1 : 0;
+    return to_status(cudaMemPoolSetAttribute(native_pool(pool), cudaMemPoolReuseAllowInternalDependencies, &is_set));
+  }
+  Status malloc_from_pool_async(void*& block, std::size_t bytes, Pool pool, Stream stream) override {
+    return to_status(cudaMallocFromPoolAsync(&block, bytes, native_pool(pool), native_stream(stream)));
   }
   Status free_async(void* block, Stream stream) override {
     return to_status(cudaFreeAsync(block, native_stream(stream)));
-  }
-  Status set_pool_threshold(int device, std::uint64_t bytes) override {
-    cudaMemPool_t pool = nullptr;
-    if (const auto error = cudaDeviceGetDefaultMemPool(&pool, device); error != cudaSuccess) return to_status(error);
-    return to_status(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes));
   }
   Status malloc_host(void*& block, std::size_t bytes) override {
     return to_status(cudaHostAlloc(&block, bytes, cudaHostAllocPortable));
@@ -116,14 +160,29 @@ class Runtime final : public Api {
     return to_status(cudaMemsetAsync(target, byte, bytes, native_stream(stream)));
   }
 
-  Status stream_create(Stream& stream) override {
+  Status stream_priority_range(int& least, int& greatest) override {
+    return to_status(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  }
+  Status stream_create(Stream& stream, int priority) override {
     cudaStream_t made = nullptr;
-    const auto error = cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+    const auto error = cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, priority);
     stream = made;
     return to_status(error);
   }
   Status stream_destroy(Stream stream) override { return to_status(cudaStreamDestroy(native_stream(stream))); }
   Status stream_query(Stream stream) override { return to_status(cudaStreamQuery(native_stream(stream))); }
+  Status stream_is_capturing(Stream stream, bool& is_capturing) override {
+    cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+    const auto error = cudaStreamIsCapturing(native_stream(stream), &state);
+    is_capturing = state != cudaStreamCaptureStatusNone;
+    return to_status(error);
+  }
+  Status exchange_capture_mode(CaptureMode& mode) override {
+    auto native = static_cast<cudaStreamCaptureMode>(mode);
+    const auto error = cudaThreadExchangeStreamCaptureMode(&native);
+    mode = static_cast<CaptureMode>(native);
+    return to_status(error);
+  }
   Status stream_wait_event(Stream stream, Event event) override {
     return to_status(cudaStreamWaitEvent(native_stream(stream), native_event(event), 0));
   }
@@ -138,6 +197,9 @@ class Runtime final : public Api {
     return to_status(cudaEventRecord(native_event(event), native_stream(stream)));
   }
   Status event_query(Event event) override { return to_status(cudaEventQuery(native_event(event))); }
+
+  void range_push(const char* name) override { nvtxRangePushA(name); }
+  void range_pop() override { nvtxRangePop(); }
 
   Status take_last_error() override { return to_status(cudaGetLastError()); }
   std::string error_name(Status code) const override { return cudaGetErrorName(static_cast<cudaError_t>(code)); }

@@ -198,12 +198,6 @@ class Opened final : public Api {
   std::deque<ncclComm_t> places_ LOCKSTEP_GUARDED_BY(mutex_);
 };
 
-std::string version_text(int code) {
-  // up to version 2.8, the code is major * 1000 + minor * 100 + patch; later versions use major * 10000
-  const int major = code < 10000 ? code / 1000 : code / 10000;
-  return fmt::format("{}.{}.{}", major, code < 10000 ? code % 1000 / 100 : code % 10000 / 100, code % 100);
-}
-
 /// Finds NCCL's functions in `handle`. `file` is used as the name of the library until the path of the library is
 /// known.
 Library look_into(void* handle, const std::string& file) {
@@ -215,8 +209,8 @@ Library look_into(void* handle, const std::string& file) {
   }
   if (Dl_info info{}; ::dladdr(reinterpret_cast<void*>(get_version), &info) != 0) found.path = info.dli_fname;
   if (get_version(&found.version) != ncclSuccess || found.version < least_version) {
-    found.why = fmt::format("{} is NCCL {}; lockstep needs {}.{} or newer", found.path, version_text(found.version),
-                            least_version / 10000, least_version % 10000 / 100);
+    found.why = fmt::format("{} is NCCL {}; lockstep needs {} or newer", found.path, version_text(found.version),
+                            version_text(least_version));
     return found;
   }
   Functions functions;

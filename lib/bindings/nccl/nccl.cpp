@@ -5,6 +5,8 @@
 
 #include "base/mutex.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 namespace lockstep::detail::nccl {
@@ -23,6 +25,12 @@ Named& named() {
 }
 
 }  // namespace
+
+std::string version_text(int code) {
+  // up to version 2.8, the code is major * 1000 + minor * 100 + patch; later versions use major * 10000
+  const int major = code < 10000 ? code / 1000 : code / 10000;
+  return fmt::format("{}.{}.{}", major, code < 10000 ? code % 1000 / 100 : code % 10000 / 100, code % 100);
+}
 
 bool is_reducible(DType dtype) noexcept { return dtype != DType::i16 && dtype != DType::u16; }
 

@@ -92,11 +92,19 @@ struct Library {
   std::shared_ptr<Api> api;  ///< null if NCCL cannot be used; `why` is then the reason
   int version = 0;
   std::string path;  ///< path of the library file
-  std::string why;   ///< "cannot open NCCL: libnccl.so.2: ...", "... is NCCL 2.17.1; lockstep needs 2.18 or newer"
+  std::string why;   ///< "cannot open NCCL: libnccl.so.2: ...", "... is NCCL 2.26.5; lockstep needs 2.27.3 or newer"
 };
 
-/// The oldest supported version of NCCL.
-inline constexpr int least_version = 21800;
+/// The oldest supported version of NCCL. Communicators are non-blocking, because a blocking call could not be given up
+/// when a rank is missing: it would hold the lock under which the engine reports the failure. Up to 2.26 the state of a
+/// non-blocking group belongs to the thread that made it (src/group.cc: ncclGroupJobMain), and a thread that polls
+/// another communicator overwrites it; since 2.27.3 several non-blocking communicators may be polled in parallel
+/// (release notes of 2.27.3). Versions before 2.23 also let GPUs of one process write each other's memory directly,
+/// which the memory of a pool does not permit without NCCL_P2P_DIRECT_DISABLE=1.
+inline constexpr int least_version = 22703;
+
+/// "2.28.9" for 22809.
+[[nodiscard]] std::string version_text(int code);
 
 /// Opens NCCL: the file `path` or, if `path` is empty, the NCCL that is already loaded in the process or, if none is
 /// loaded, libnccl.so.2. The library is never closed. Thread-safe.

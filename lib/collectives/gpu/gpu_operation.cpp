@@ -127,6 +127,7 @@ bool GpuOperation::advance(Transport& transport, Workspace& workspace) {
   const auto take = [this](std::size_t stream, std::size_t bytes) { return scratch(stream, bytes); };
   if (!proxies_->receive_inputs(transport, items_, take)) return false;
   while (!is_last_step_done_) {
+    const cuda::ProfilerRange range(descriptor().traits().name);
     is_last_step_done_ = do_step(step_++);
     if (!nccl_is_ready()) return false;
   }

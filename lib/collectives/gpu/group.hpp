@@ -22,7 +22,7 @@ namespace lockstep::detail {
 
 /// A stream of the communicator on one GPU of this rank, separate from the streams of the replicas.
 struct GpuStream {
-  explicit GpuStream(int device) : handle(device) {}
+  explicit GpuStream(int device) : handle(device, cuda::Priority::greatest) {}
   [[nodiscard]] int device() const noexcept { return handle.device(); }
   /// Starts a copy within this GPU's memory, or between this GPU and pinned memory. Throws Error(unavailable) if CUDA
   /// fails.

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/fork.hpp"
 #include "bindings/nccl/nccl.hpp"
+#include "device/cuda/event_pool.hpp"
 #include "device/cuda/open_devices.hpp"
 
 #include <atomic>
@@ -15,6 +16,32 @@ namespace lockstep::detail::cuda {
 namespace {
 
 std::atomic<Backend*> installed{nullptr};
+
+constexpr int least_capability = 80;  // the oldest target of the kernels; see cuda_kernel_args in meson.build
+
+/// Why lockstep cannot use the GPU `device`; empty if it can.
+std::string why_unusable(const DeviceProperties& device) {
+  if (device.major * 10 + device.minor < least_capability) {
+    return fmt::format("its compute capability is {}.{}; the kernels need {}.{} or newer", device.major, device.minor,
+                       least_capability / 10, least_capability % 10);
+  }
+  if (!device.has_memory_pools) return "its driver has no memory pools (cudaDevAttrMemoryPoolsSupported)";
+  return {};
+}
+
+/// Keeps the devices before the first one that cannot be used, since the index of a GPU is CUDA's number. Returns why
+/// later ones are left out; empty if all can be used.
+std::string leave_out_unusable(Found& found) {
+  for (std::size_t i = 0; i < found.devices.size(); ++i) {
+    const std::string why = why_unusable(found.devices[i]);
+    if (why.empty()) continue;
+    std::string text = fmt::format("gpu:{} ({}) cannot be used: {}", i, found.devices[i].name, why);
+    if (i + 1 < found.devices.size()) text += "; set CUDA_VISIBLE_DEVICES to the GPUs after it to use them";
+    found.devices.resize(i);
+    return text;
+  }
+  return {};
+}
 
 /// Looks for devices and stores the result in `found`. Returns the reason if no GPU can be used; otherwise "".
 std::string look_for_devices(Api& api, Found& found) {
@@ -31,7 +58,10 @@ std::string look_for_devices(Api& api, Found& found) {
   for (int device = 0; status == Status::success && device < count; ++device) {
     status = api.device_properties(device, found.devices.emplace_back());
   }
-  if (status == Status::success) return {};
+  if (status == Status::success) {
+    found.left_out = leave_out_unusable(found);
+    return found.devices.empty() ? found.left_out : std::string();
+  }
   found.devices.clear();
   return fmt::format("cannot initialize CUDA: {} ({})", api.error_string(status), api.error_name(status));
 }
@@ -49,7 +79,10 @@ Found look(Api& api) {
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 Backend::Backend(Tables tables)
-    : tables_(std::move(tables)), fork_depth_(fork_depth()), open_devices_(std::make_unique<OpenDevices>()) {
+    : tables_(std::move(tables)),
+      fork_depth_(fork_depth()),
+      events_(std::make_unique<EventPool>()),
+      open_devices_(std::make_unique<OpenDevices>()) {
   if (tables_.api == nullptr) {
     found_.why = "built without CUDA";
   } else {
@@ -74,8 +107,8 @@ const nccl::Library& Backend::nccl() {
       const nccl::LibraryName name = nccl::take_library_name();
       nccl_ = nccl::open_library(name.file);
       if (nccl_.api == nullptr && !name.file.empty()) {
-        nccl_.why = fmt::format("{} is \"{}\", but must name a file with NCCL {}.{} or newer: {}", name.by, name.file,
-                                nccl::least_version / 10000, nccl::least_version % 10000 / 100, nccl_.why);
+        nccl_.why = fmt::format("{} is \"{}\", but must name a file with NCCL {} or newer: {}", name.by, name.file,
+                                nccl::version_text(nccl::least_version), nccl_.why);
       }
     }
   });
@@ -89,7 +122,8 @@ void Backend::require(Device device, std::string_view who) const {
   if (device.index >= 0 && device.index < device_count() && device.logical >= 0) return;
   if (device_count() == 0)
     throw_error(Code::unavailable, "{}: {} is not available: {}", who, to_string(device), found_.why);
-  const std::string here = device_count() == 1 ? "gpu:0" : fmt::format("gpu:0 to gpu:{}", device_count() - 1);
+  std::string here = device_count() == 1 ? "gpu:0" : fmt::format("gpu:0 to gpu:{}", device_count() - 1);
+  if (!found_.left_out.empty()) here += "; " + found_.left_out;
   throw_error(Code::unavailable, "{}: {} is not available; this process has {}", who, to_string(device), here);
 }
 
@@ -100,8 +134,7 @@ std::string versions_text(Backend& backend) {
   if (found.driver_version != 0) text += ", driver " + version_text(found.driver_version);
   const nccl::Library& nccl = backend.nccl();
   if (nccl.api == nullptr) return text + "; no NCCL: " + nccl.why;
-  return text + fmt::format("; NCCL {}.{}.{} of {}", nccl.version / 10000, nccl.version / 100 % 100, nccl.version % 100,
-                            nccl.path);
+  return text + fmt::format("; NCCL {} of {}", nccl::version_text(nccl.version), nccl.path);
 }
 
 bool Backend::is_of_this_process() const noexcept { return fork_depth_ == fork_depth(); }

@@ -33,10 +33,12 @@ struct Tables {
 struct Found {
   std::vector<DeviceProperties> devices;  ///< by index; empty if no GPU can be used
   std::string why;  ///< "built without CUDA", "no CUDA driver", "no GPU is visible", ...; empty if a GPU can be used
+  std::string left_out;  ///< which GPU is left out, with those after it, and why; empty if all can be used
   int driver_version = 0;
   int runtime_version = 0;
 };
 
+class EventPool;
 class OpenDevices;
 
 /// The text of a CUDA version: "13.0" for 13000.
@@ -63,6 +65,7 @@ class Backend {
   void require(Device device, std::string_view who) const;
   /// The resources that the process holds on the devices.
   [[nodiscard]] OpenDevices& open_devices() const noexcept { return *open_devices_; }
+  [[nodiscard]] EventPool& events() const noexcept { return *events_; }
 
   /// False in a child process of fork(), which must not free CUDA resources of its parent.
   [[nodiscard]] bool is_of_this_process() const noexcept;
@@ -73,7 +76,8 @@ class Backend {
   std::once_flag nccl_once_;
   nccl::Library nccl_;
   std::uint32_t fork_depth_;
-  std::unique_ptr<OpenDevices> open_devices_;  // destroyed first: it needs the tables
+  std::unique_ptr<EventPool> events_;          // needs the tables
+  std::unique_ptr<OpenDevices> open_devices_;  // destroyed first: it needs the tables and events
 };
 
 /// The versions of CUDA and NCCL, also on a machine without a GPU, such as "CUDA 13.0, driver 13.0; NCCL 2.28.9 of

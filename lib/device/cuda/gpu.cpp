@@ -4,6 +4,7 @@
 #include <lockstep/device/gpu.hpp>
 
 #include "device/cuda/backend.hpp"
+#include "device/cuda/memory.hpp"
 #include "device/cuda/open_devices.hpp"
 #include "device/cuda/streams.hpp"
 
@@ -24,6 +25,7 @@ std::string gpu_status() {
   for (const auto& device : found.devices) {
     text += fmt::format("{}{}", &device == &found.devices.front() ? "" : ", ", device.name);
   }
+  if (!found.devices.empty() && !found.left_out.empty()) text += "; " + found.left_out;
   const std::string versions = versions_text(backend);
   return versions.empty() ? text : text + "; " + versions;
 }
@@ -41,16 +43,21 @@ void synchronize(Device device) {
   if (device.kind == DeviceKind::cpu) return;
   const detail::cuda::Stream stream = detail::cuda::stream_of(device);
   detail::cuda::wait_until([&] { return detail::cuda::is_idle(stream, device.index); }, "synchronize", device);
+  detail::cuda::release_completed();
 }
 
 void* stream_handle(Device device) { return detail::cuda::stream_of(device); }
 
 void device_waits_for(Device device, void* stream) {
-  detail::cuda::put_in_order(stream, device.index, detail::cuda::stream_of(device));
+  const detail::cuda::Stream own = detail::cuda::stream_of(device);
+  detail::cuda::require_no_capture(stream, device.index, "wait_for");
+  detail::cuda::put_in_order(stream, device.index, own);
 }
 
 void stream_waits_for(void* stream, Device device) {
-  detail::cuda::put_in_order(detail::cuda::stream_of(device), device.index, stream);
+  const detail::cuda::Stream own = detail::cuda::stream_of(device);
+  detail::cuda::require_no_capture(stream, device.index, "wait_for");
+  detail::cuda::put_in_order(own, device.index, stream);
 }
 
 }  // namespace lockstep

@@ -4,6 +4,8 @@
 #include "device/cuda/memory.hpp"
 
 #include "base/check.hpp"
+#include "base/leak.hpp"
+#include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "device/cuda/open_devices.hpp"
 #include "device/cuda/streams.hpp"
@@ -52,10 +54,11 @@ void* taken(Api& api, Status status, void* block, const char* call, const Text& 
 
 void* take(std::size_t bytes, int device, Stream stream) {
   Api& api = Backend::of_this_process().api();
+  const Pool pool = Backend::of_this_process().open_devices().pool(device);
   const CurrentDevice current(device);
   void* block = nullptr;
-  const Status status = api.malloc_async(block, std::max<std::size_t>(bytes, 1), stream);
-  return taken(api, status, block, "cudaMallocAsync",
+  const Status status = api.malloc_from_pool_async(block, std::max<std::size_t>(bytes, 1), pool, stream);
+  return taken(api, status, block, "cudaMallocFromPoolAsync",
                [&] { return fmt::format("out of memory on gpu:{}: {} bytes requested", device, bytes); });
 }
 
@@ -68,7 +71,10 @@ class StreamMemory final : public MemoryResource {
   StreamMemory(int device, Stream stream) : device_(device), stream_(stream) {}
 
  private:
-  void* do_allocate(std::size_t bytes) override { return take(bytes, device_, stream_); }
+  void* do_allocate(std::size_t bytes) override {
+    release_completed();
+    return take(bytes, device_, stream_);
+  }
   void do_deallocate(void* block, std::size_t) noexcept override { give_back_block(block, device_, stream_); }
 
   int device_;
@@ -283,6 +289,29 @@ void copy_bytes(void* target, Device target_device, const void* source, Device s
   } else {
     backend.open_devices().staging(gpu).to_host(target, source, bytes, stream, gpu);
   }
+}
+
+void release_after_work(Device device, std::shared_ptr<void> owner) noexcept {
+  const Backend& backend = Backend::of_this_process();
+  if (!backend.is_of_this_process()) {
+    leak(new std::shared_ptr<void>(std::move(owner)));
+    return;
+  }
+  try {
+    const Stream stream = stream_of(device);
+    auto end = std::make_unique<OwnedEvent>(device.index);
+    end->record(stream);
+    backend.open_devices().keep(std::move(owner), std::move(end));
+  } catch (const std::exception& error) {  // a failed device accesses no memory
+    log_warning("memory of another library on {} is released without waiting for the device: {}", to_string(device),
+                error.what());
+  }
+  release_completed();
+}
+
+void release_completed() noexcept {
+  const Backend& backend = Backend::of_this_process();
+  if (backend.is_of_this_process()) backend.open_devices().release_completed();
 }
 
 void zero_bytes(void* target, Device device, std::size_t bytes) {

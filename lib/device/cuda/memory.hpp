@@ -41,6 +41,12 @@ void copy_bytes(void* target, Device target_device, const void* source, Device s
 /// memory; the target is in memory of `target_gpu` or in pinned memory. Throws Error(unavailable) if CUDA fails.
 void start_copy(void* target, int target_gpu, const void* source, int source_gpu, std::size_t bytes, Stream stream);
 
+/// Releases `owner`, which keeps memory alive, when the work that is now on the stream of the GPU `device` is complete:
+/// at once, or in a later call of release_completed. In a child process of fork(), never releases it.
+void release_after_work(Device device, std::shared_ptr<void> owner) noexcept;
+/// Releases the owners given to release_after_work whose work is complete. Never waits.
+void release_completed() noexcept;
+
 /// Sets the memory at `target` to zero, in order with the stream of the GPU `device`.
 void zero_bytes(void* target, Device device, std::size_t bytes);
 

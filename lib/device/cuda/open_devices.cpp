@@ -16,12 +16,22 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <utility>
 
 namespace lockstep::detail::cuda {
 namespace {
 
 std::byte* at(void* start, std::size_t offset) { return static_cast<std::byte*>(start) + offset; }
 const std::byte* at(const void* start, std::size_t offset) { return static_cast<const std::byte*>(start) + offset; }
+
+/// Whether the device no longer accesses the memory that the work before `end` uses.
+bool is_over(const OwnedEvent& end) noexcept {
+  try {
+    return end.is_done();
+  } catch (const std::exception&) {
+    return true;  // a failed device accesses no memory
+  }
+}
 
 constexpr std::size_t most_kept_pinned_bytes = std::size_t{256} << 20;
 
@@ -41,15 +51,9 @@ Staging::Staging(int device)
 }
 
 Staging::~Staging() {
-  const auto is_done = [](const Buffer& buffer) {
-    try {
-      return buffer.end.is_done();
-    } catch (const std::exception&) {
-      return true;  // a failed device accesses no memory
-    }
-  };
   const bool is_free = std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-    return std::all_of(slot.buffers.begin(), slot.buffers.end(), is_done);
+    return std::all_of(slot.buffers.begin(), slot.buffers.end(),
+                       [](const Buffer& buffer) { return is_over(buffer.end); });
   });
   is_free ? give_back_pinned(memory_, device_) : leak(memory_);
 }
@@ -116,24 +120,37 @@ Staging::Buffer& Staging::Taken::next_buffer() {
   return buffer;
 }
 
+OwnedPool::OwnedPool(int device) : device_(device) {
+  Api& api = Backend::of_this_process().api();
+  const CurrentDevice current(device);
+  check(api, api.pool_create(handle_, device), "cudaMemPoolCreate");
+  const std::uint64_t everything = std::numeric_limits<std::uint64_t>::max();
+  Status status = api.pool_set_attribute(handle_, PoolAttribute::release_threshold, everything);
+  if (status == Status::success)
+    status = api.pool_set_attribute(handle_, PoolAttribute::reuse_internal_dependencies, 0);
+  if (status == Status::success) return;
+  static_cast<void>(api.pool_destroy(handle_));
+  check(api, status, "cudaMemPoolSetAttribute");
+}
+
+OwnedPool::~OwnedPool() {
+  give_back(device_, "cudaMemPoolDestroy", [this](Api& api) { return api.pool_destroy(handle_); });
+}
+
 OpenDevices::Logical::Logical(Device device)
     : stream(device.index), memory(stream_memory(device.index, stream.get())) {}
 
 OpenDevices::Logical& OpenDevices::open(Device device) {
   if (const auto found = logical_.find(device); found != logical_.end()) return found->second;
   Backend::of_this_process().require(device, "device");
-  open_gpu(device.index);
+  static_cast<void>(open_gpu(device.index));
   return logical_.try_emplace(device, device).first->second;
 }
 
-void OpenDevices::open_gpu(int device) {
-  if (staging_.contains(device)) return;
-  const Backend& backend = Backend::of_this_process();
-  const CurrentDevice current(device);
-  // freed memory stays in the pool, so that later allocations can use it without a call of the driver
-  const std::uint64_t everything = std::numeric_limits<std::uint64_t>::max();
-  check(backend.api(), backend.api().set_pool_threshold(device, everything), "cudaMemPoolSetAttribute");
-  staging_.try_emplace(device, device);
+OpenDevices::Gpu& OpenDevices::open_gpu(int device) {
+  if (const auto found = gpus_.find(device); found != gpus_.end()) return found->second;
+  Backend::of_this_process().require({DeviceKind::gpu, device}, "device");
+  return gpus_.try_emplace(device, device).first->second;
 }
 
 Stream OpenDevices::stream(Device device) {
@@ -150,16 +167,38 @@ std::shared_ptr<MemoryResource> OpenDevices::pinned_memory() {
   const MutexLock lock(mutex_);
   if (pinned_ == nullptr) {
     // if the process already uses a GPU, allocate by a call on this GPU: CUDA then initializes no other GPU
-    const int device = staging_.empty() ? 0 : staging_.begin()->first;
+    const int device = gpus_.empty() ? 0 : gpus_.begin()->first;
     pinned_ = cuda::pinned_memory(device, most_kept_pinned_bytes);
   }
   return pinned_;
 }
 
+void OpenDevices::keep(std::shared_ptr<void> owner, std::unique_ptr<OwnedEvent> end) {
+  const MutexLock lock(kept_mutex_);
+  kept_.push_back({std::move(owner), std::move(end)});
+  has_kept_.store(true, std::memory_order_release);
+}
+
+void OpenDevices::release_completed() noexcept {
+  if (!has_kept_.load(std::memory_order_acquire)) return;
+  std::list<Kept> released;  // without the mutex: an owner may own further tensors
+  const MutexLock lock(kept_mutex_);
+  for (auto next = kept_.begin(); next != kept_.end();) {
+    const auto one = next++;
+    if (is_over(*one->end)) released.splice(released.end(), kept_, one);
+  }
+  has_kept_.store(!kept_.empty(), std::memory_order_release);
+}
+
 Staging& OpenDevices::staging(Device device) {
   const MutexLock lock(mutex_);
   static_cast<void>(open(device));
-  return staging_.find(device.index)->second;
+  return open_gpu(device.index).staging;
+}
+
+Pool OpenDevices::pool(int device) {
+  const MutexLock lock(mutex_);
+  return open_gpu(device).pool.get();
 }
 
 }  // namespace lockstep::detail::cuda

@@ -13,6 +13,7 @@
 #include <lockstep/device/memory_resource.hpp>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -83,6 +84,23 @@ class Staging {
   std::deque<Slot*> free_ LOCKSTEP_GUARDED_BY(mutex_);  // the slot that was released longest ago is first
 };
 
+/// The pool from which lockstep allocates memory of one GPU. It is not CUDA's default pool, whose attributes belong to
+/// the program. Freed memory stays in the pool, so that later allocations can use it without a call of the driver; an
+/// allocation never waits for another stream.
+class OwnedPool {
+ public:
+  explicit OwnedPool(int device);
+  OwnedPool(const OwnedPool&) = delete;
+  OwnedPool& operator=(const OwnedPool&) = delete;
+  ~OwnedPool();
+
+  [[nodiscard]] Pool get() const noexcept { return handle_; }
+
+ private:
+  int device_;
+  Pool handle_ = nullptr;
+};
+
 /// Streams and memory of the Backend's devices. The resources of a device are created at its first use. All functions
 /// throw Error(unavailable) if the device is not available. Thread-safe.
 class OpenDevices {
@@ -91,6 +109,10 @@ class OpenDevices {
   [[nodiscard]] std::shared_ptr<MemoryResource> memory(Device device);
   [[nodiscard]] std::shared_ptr<MemoryResource> pinned_memory();
   [[nodiscard]] Staging& staging(Device device);
+  [[nodiscard]] Pool pool(int device);
+  /// Keeps `owner` until release_completed finds that `end` is complete.
+  void keep(std::shared_ptr<void> owner, std::unique_ptr<OwnedEvent> end);
+  void release_completed() noexcept;
 
  private:
   struct Logical {
@@ -99,13 +121,28 @@ class OpenDevices {
     std::shared_ptr<MemoryResource> memory;
   };
 
-  [[nodiscard]] Logical& open(Device device) LOCKSTEP_REQUIRES(mutex_);
-  void open_gpu(int device) LOCKSTEP_REQUIRES(mutex_);
+  /// What the process has of one GPU, for all logical devices of the GPU.
+  struct Gpu {
+    explicit Gpu(int device) : pool(device), staging(device) {}
+    OwnedPool pool;
+    Staging staging;
+  };
 
+  [[nodiscard]] Logical& open(Device device) LOCKSTEP_REQUIRES(mutex_);
+  Gpu& open_gpu(int device) LOCKSTEP_REQUIRES(mutex_);
+
+  struct Kept {
+    std::shared_ptr<void> owner;
+    std::unique_ptr<OwnedEvent> end;
+  };
+
+  Mutex kept_mutex_;
+  std::list<Kept> kept_ LOCKSTEP_GUARDED_BY(kept_mutex_);
+  std::atomic<bool> has_kept_{false};  // whether kept_ may have elements
   Mutex mutex_;
   std::shared_ptr<MemoryResource> pinned_ LOCKSTEP_GUARDED_BY(mutex_);
   // the elements of the maps keep their addresses; callers use them without the mutex
-  std::map<int, Staging> staging_ LOCKSTEP_GUARDED_BY(mutex_);     // by GPU, for the GPUs in use
+  std::map<int, Gpu> gpus_ LOCKSTEP_GUARDED_BY(mutex_);            // the GPUs in use
   std::map<Device, Logical> logical_ LOCKSTEP_GUARDED_BY(mutex_);  // destroyed first: waits for work on the streams
 };
 

@@ -6,12 +6,14 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/processor.hpp"
+#include "device/cuda/event_pool.hpp"
 #include "device/cuda/open_devices.hpp"
 #include "device/cuda/wait_limit.hpp"
 
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <string>
 #include <thread>
 
 namespace lockstep::detail::cuda {
@@ -36,14 +38,22 @@ bool has_come(Status status, std::string_view call) {
 CurrentDevice::CurrentDevice(int device) {
   int before = -1;
   check(api(), api().get_device(before), "cudaGetDevice");
-  if (before == device) return;
-  check(api(), api().set_device(device), "cudaSetDevice");
-  before_ = before;
+  if (before != device) {
+    check(api(), api().set_device(device), "cudaSetDevice");
+    before_ = before;
+  }
+  // after set_device: this call, too, would initialize the current device
+  if (api().exchange_capture_mode(mode_) != Status::success) mode_ = CaptureMode::global;
 }
 
 CurrentDevice::~CurrentDevice() {
+  static_cast<void>(api().exchange_capture_mode(mode_));
   if (before_ >= 0) static_cast<void>(api().set_device(before_));
 }
+
+ProfilerRange::ProfilerRange(std::string_view name) { api().range_push(std::string(name).c_str()); }
+
+ProfilerRange::~ProfilerRange() { api().range_pop(); }
 
 Stream stream_of(Device device) { return Backend::of_this_process().open_devices().stream(device); }
 
@@ -51,6 +61,18 @@ void put_in_order(Stream earlier, int earlier_device, Stream later) {
   OwnedEvent event(earlier_device);
   event.record(earlier);
   event.hold_back(later);
+}
+
+void require_no_capture(Stream stream, int device, std::string_view who) {
+  const CurrentDevice current(device);
+  bool is_capturing = false;
+  check(api(), api().stream_is_capturing(stream, is_capturing), "cudaStreamIsCapturing");
+  if (!is_capturing) return;
+  throw_error(
+      Code::failed_precondition,
+      "{}: a stream of gpu:{} is being captured into a CUDA graph; calls of lockstep cannot be part of a graph: "
+      "end the capture first",
+      who, device);
 }
 
 bool is_idle(Stream stream, int device) {
@@ -95,33 +117,41 @@ void give_back(int device, std::string_view call, const std::function<Status(Api
 
 OwnedEvent::OwnedEvent(int device) : device_(device) {
   const CurrentDevice current(device_);
-  check(api(), api().event_create(handle_), "cudaEventCreate");
+  handle_ = Backend::of_this_process().events().take(api(), device_);
 }
 
 OwnedEvent::~OwnedEvent() {
-  give_back(device_, "cudaEventDestroy", [this](Api& api) { return api.event_destroy(handle_); });
+  const Backend& backend = Backend::of_this_process();
+  if (backend.is_of_this_process()) backend.events().give_back(handle_, device_);
 }
 
 void OwnedEvent::record(Stream stream) {
   const CurrentDevice current(device_);
   check(api(), api().event_record(handle_, stream), "cudaEventRecord");
+  is_recorded_ = true;
 }
 
 bool OwnedEvent::is_done() const {
+  if (!is_recorded_) return true;
   const CurrentDevice current(device_);
   return has_come(api().event_query(handle_), "cudaEventQuery");
 }
 
 void OwnedEvent::hold_back(Stream stream) const {
+  if (!is_recorded_) return;
   int current = -1;
   check(api(), api().get_device(current), "cudaGetDevice");
   const CurrentDevice some(current < 0 ? device_ : current);
   check(api(), api().stream_wait_event(stream, handle_), "cudaStreamWaitEvent");
 }
 
-OwnedStream::OwnedStream(int device) : device_(device) {
+OwnedStream::OwnedStream(int device, Priority priority) : device_(device) {
   const CurrentDevice current(device_);
-  check(api(), api().stream_create(handle_), "cudaStreamCreate");
+  int least = 0;
+  int greatest = 0;
+  check(api(), api().stream_priority_range(least, greatest), "cudaDeviceGetStreamPriorityRange");
+  const int number = priority == Priority::greatest ? greatest : least;
+  check(api(), api().stream_create(handle_, number), "cudaStreamCreateWithPriority");
 }
 
 OwnedStream::~OwnedStream() {

@@ -10,6 +10,7 @@
 #include "device/cuda/backend.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string_view>
 
@@ -17,7 +18,9 @@ namespace lockstep::detail::cuda {
 
 /// Makes `device` the calling thread's current device; the destructor restores the former current device. If the thread
 /// had no current device, `device` remains current. All calls of CUDA are made while such an object exists. Without it,
-/// CUDA could initialize a GPU that the program does not use, which takes hundreds of megabytes on that GPU.
+/// CUDA could initialize a GPU that the program does not use, which takes hundreds of megabytes on that GPU. The
+/// thread's capture mode is relaxed meanwhile: otherwise a query would fail, and invalidate the capture, while any
+/// thread of the program captures a stream into a graph.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device);
@@ -27,6 +30,16 @@ class CurrentDevice {
 
  private:
   int before_ = -1;  ///< -1 if there is no device to restore
+  CaptureMode mode_ = CaptureMode::relaxed;
+};
+
+/// Marks the calls of this thread, as long as this object exists, as `name` in the timeline of a profiler.
+class ProfilerRange {
+ public:
+  explicit ProfilerRange(std::string_view name);
+  ProfilerRange(const ProfilerRange&) = delete;
+  ProfilerRange& operator=(const ProfilerRange&) = delete;
+  ~ProfilerRange();
 };
 
 /// The stream of a logical device. It is created at the device's first use, and never destroyed. Throws
@@ -36,6 +49,10 @@ class CurrentDevice {
 /// Makes later work on the stream `later` wait for the work that is now on the stream `earlier`. `earlier` is a stream
 /// of `earlier_device`; `later` is a stream of any device.
 void put_in_order(Stream earlier, int earlier_device, Stream later);
+
+/// Throws Error(failed_precondition) that names the call `who` if the program captures `stream`, a stream of `device`,
+/// into a graph: work that the graph repeats would have no counterpart on the other ranks.
+void require_no_capture(Stream stream, int device, std::string_view who);
 
 /// Whether all work on `stream` of `device` is complete. Throws Error(unavailable) if some of the work failed.
 [[nodiscard]] bool is_idle(Stream stream, int device);
@@ -68,12 +85,16 @@ class OwnedEvent {
  private:
   int device_;
   Event handle_ = nullptr;
+  bool is_recorded_ = false;  // by this object: the event may have been recorded by its former owner
 };
+
+/// The order in which a GPU starts the blocks of kernels on different streams, if not all of them fit.
+enum class Priority : std::uint8_t { normal, greatest };
 
 /// A stream that this object creates and destroys. The destructor waits for the work on the stream, for a bounded time.
 class OwnedStream {
  public:
-  explicit OwnedStream(int device);
+  explicit OwnedStream(int device, Priority priority = Priority::normal);
   OwnedStream(const OwnedStream&) = delete;
   OwnedStream& operator=(const OwnedStream&) = delete;
   ~OwnedStream();

@@ -103,12 +103,19 @@ TEST_F(CudaTableOnAGpu, copies_to_the_gpu_and_back_in_the_order_of_events) {
   Event copied = nullptr;
   void* block = nullptr;
   void* pinned = nullptr;
-  ASSERT_EQ(api.set_pool_threshold(0, bytes), Status::success);
-  ASSERT_EQ(api.stream_create(first), Status::success);
-  ASSERT_EQ(api.stream_create(second), Status::success);
+  Pool pool = nullptr;
+  ASSERT_EQ(api.pool_create(pool, 0), Status::success);
+  ASSERT_EQ(api.pool_set_attribute(pool, PoolAttribute::release_threshold, bytes), Status::success);
+  ASSERT_EQ(api.pool_set_attribute(pool, PoolAttribute::reuse_internal_dependencies, 0), Status::success);
+  int least = 0;
+  int greatest = 0;
+  ASSERT_EQ(api.stream_priority_range(least, greatest), Status::success);
+  EXPECT_LE(greatest, least);
+  ASSERT_EQ(api.stream_create(first, 0), Status::success);
+  ASSERT_EQ(api.stream_create(second, greatest), Status::success);
   ASSERT_EQ(api.event_create(filled), Status::success);
   ASSERT_EQ(api.event_create(copied), Status::success);
-  ASSERT_EQ(api.malloc_async(block, bytes, first), Status::success);
+  ASSERT_EQ(api.malloc_from_pool_async(block, bytes, pool, first), Status::success);
   ASSERT_EQ(api.malloc_host(pinned, bytes), Status::success);
 
   EXPECT_EQ(api.memset_async(block, 0x5A, bytes, first), Status::success);
@@ -130,12 +137,22 @@ TEST_F(CudaTableOnAGpu, copies_to_the_gpu_and_back_in_the_order_of_events) {
   EXPECT_EQ(api.pointer_attributes(&attributes, attributes), Status::success);
   EXPECT_EQ(attributes.kind, MemoryKind::unregistered);
 
+  bool is_capturing = true;
+  EXPECT_EQ(api.stream_is_capturing(first, is_capturing), Status::success);
+  EXPECT_FALSE(is_capturing);
+  CaptureMode mode = CaptureMode::relaxed;
+  EXPECT_EQ(api.exchange_capture_mode(mode), Status::success);
+  EXPECT_EQ(mode, CaptureMode::global);
+  EXPECT_EQ(api.exchange_capture_mode(mode), Status::success);
+  EXPECT_EQ(mode, CaptureMode::relaxed);
+
   EXPECT_EQ(api.free_async(block, second), Status::success);
   EXPECT_EQ(api.free_host(pinned), Status::success);
   EXPECT_EQ(api.event_destroy(filled), Status::success);
   EXPECT_EQ(api.event_destroy(copied), Status::success);
   EXPECT_EQ(api.stream_destroy(first), Status::success);
   EXPECT_EQ(api.stream_destroy(second), Status::success);
+  EXPECT_EQ(api.pool_destroy(pool), Status::success);
 }
 
 TEST_F(CudaTableOnAGpu, returns_cudas_status_and_clears_it_on_request) {

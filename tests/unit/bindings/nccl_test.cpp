@@ -74,8 +74,8 @@ TEST(NcclLibrary, names_the_function_that_a_library_lacks) {
 }
 
 TEST(NcclLibrary, names_a_version_that_is_too_old_and_the_one_that_is_needed) {
-  expect_refused(fake("old"), {fake("old") + " is NCCL 2.17.1; lockstep needs 2.18 or newer"});
-  expect_refused(fake("ancient"), {fake("ancient") + " is NCCL 2.8.4; lockstep needs 2.18 or newer"});
+  expect_refused(fake("old"), {fake("old") + " is NCCL 2.26.5; lockstep needs 2.27.3 or newer"});
+  expect_refused(fake("ancient"), {fake("ancient") + " is NCCL 2.8.4; lockstep needs 2.27.3 or newer"});
 }
 
 TEST(NcclLibrary, keeps_its_names_to_itself) {
@@ -147,10 +147,10 @@ TEST(NcclLibrary, that_cannot_be_opened_is_refused_with_the_setting_and_the_rule
     std::_Exit(0);
   };
   EXPECT_EXIT(print(found_by("/nowhere/libnccl.so.2", fake("whole"))), testing::ExitedWithCode(0),
-              "EnvironmentOptions::nccl_library is \"/nowhere/libnccl.so.2\", but must name a file with NCCL 2.18 or "
+              "EnvironmentOptions::nccl_library is \"/nowhere/libnccl.so.2\", but must name a file with NCCL 2.27.3 or "
               "newer: cannot open NCCL: .*No such file");
   EXPECT_EXIT(print(found_by("", fake("old"))), testing::ExitedWithCode(0),
-              "LOCKSTEP_NCCL is .*, but must name a file with NCCL 2.18 or newer: .* is NCCL 2.17.1");
+              "LOCKSTEP_NCCL is .*, but must name a file with NCCL 2.27.3 or newer: .* is NCCL 2.26.5");
 }
 
 TEST(NcclLibrary, cannot_be_named_after_it_was_opened) {

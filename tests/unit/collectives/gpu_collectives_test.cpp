@@ -14,6 +14,10 @@
 
 #include <cstring>
 #include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace lockstep::test {
 namespace {
@@ -259,6 +263,38 @@ TEST(GpuMessages, arrive_between_gpus_and_from_the_host) {
     check_every_message(comm, device_of(0));
     check_every_message(comm, comm.rank() == 1 ? device_of(0) : Device{});
   });
+}
+
+// Each call of the driver takes one to several microseconds, of which a small all_reduce has about ten.
+TEST(GpuCollectives, make_few_calls_of_the_driver) {
+  const FakeGpus fakes({.devices = 2});
+  constexpr int calls = 10;
+  std::map<std::string, int> before;
+  std::map<std::string, int> after;
+  on_gpu_ranks(fakes, {{1, 1}, 1}, [&](Communicator& comm, const DeviceOf& device_of) {
+    const std::vector<TensorCase> tensors{{DType::f32, 1000}};
+    Batch batch(tensors, comm.layout(), comm.rank(), device_of);
+    batch.reduce_in_place(0);
+    const auto settle = [&](std::map<std::string, int>& counts) {
+      comm.barrier();
+      if (comm.rank() == 0) counts = fakes.cuda().calls().counts();
+      comm.barrier();
+    };
+    for (int i = 0; i < 3; ++i) comm.all_reduce(batch.items(), ReduceOp::sum);
+    settle(before);
+    for (int i = 0; i < calls; ++i) comm.all_reduce(batch.items(), ReduceOp::sum);
+    settle(after);
+  });
+  const std::map<std::string, int> most{{"event_record", 2},          {"stream_wait_event", 2},
+                                        {"stream_is_capturing", 1},   {"pointer_attributes", 1},
+                                        {"range_push all_reduce", 3}, {"range_pop", 3}};
+  const std::set<std::string> polls{"event_query", "get_device", "set_device", "exchange_capture_mode"};
+  for (const auto& [name, count] : after) {
+    if (polls.contains(name)) continue;  // as many as the engine looks for the end
+    const auto limit = most.find(name);
+    const int allowed = limit != most.end() ? limit->second : 0;
+    EXPECT_LE(count - before[name], 2 * calls * allowed) << name << ", by two ranks in " << calls << " calls";
+  }
 }
 
 }  // namespace

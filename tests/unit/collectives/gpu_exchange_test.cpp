@@ -179,8 +179,8 @@ TEST_P(GpuExchangeBadCalls, are_errors_in_bounded_time) {
 std::vector<BadExchangeCall> bad_exchange_calls() {
   std::vector<BadExchangeCall> calls;
   for (const char* const name : {"group_end", "send", "recv"}) calls.push_back({name, 1, false});
-  for (const char* const name :
-       {"malloc_async", "event_create", "event_record", "event_query", "stream_wait_event", "copy", "memcpy_async"}) {
+  for (const char* const name : {"malloc_from_pool_async", "event_create", "event_record", "event_query",
+                                 "stream_wait_event", "copy", "memcpy_async"}) {
     for (const int nth : {1, 4}) calls.push_back({name, nth, true});
   }
   return calls;

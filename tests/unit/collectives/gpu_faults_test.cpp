@@ -98,6 +98,25 @@ TEST(GpuPlaces, must_exist_on_this_machine) {
   expect_all(errors[0], {"unavailable:", "rank 1"});
 }
 
+TEST(GpuPlaces, cannot_have_a_stream_that_is_captured) {
+  const FakeGpus fakes({.devices = 4});
+  const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+    const std::vector<TensorCase> tensors{{DType::f32, 10}};
+    Batch batch(tensors, comm.layout(), comm.rank(), device_of);
+    batch.reduce_in_place(0);
+    comm.all_reduce(batch.items(), ReduceOp::sum);
+    void* const stream = stream_handle(device_of(0));
+    if (comm.rank() == 1) fakes.cuda().begin_capture(stream);
+    const auto error = thrown_by([&] { comm.all_reduce(batch.items(), ReduceOp::sum); });
+    if (comm.rank() == 1) {
+      EXPECT_TRUE(fakes.cuda().end_capture(stream)) << "a call has been captured";
+    }
+    if (error) throw Error(*error);
+  });
+  expect_all(errors[1], {"failed_precondition:", "all_reduce: a stream of gpu:2 is being captured into a CUDA graph"});
+  expect_all(errors[0], {"unavailable:", "rank 1", "captured"});
+}
+
 TEST(GpuPlaces, must_contain_the_elements_of_the_views) {
   const FakeGpus fakes({.devices = 4});
   for (const bool is_on_another : {false, true}) {
@@ -272,7 +291,7 @@ TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs_unchanged) {
         batch.add_output(0, DType::f32, 1000, device_of(0));
         const std::vector<Item> items = batch.items();
         comm.barrier();
-        if (comm.rank() == 0) fakes.cuda().calls().fail("malloc_async", 1, CudaStatus::out_of_memory);
+        if (comm.rank() == 0) fakes.cuda().calls().fail("malloc_from_pool_async", 1, CudaStatus::out_of_memory);
         comm.barrier();
         const auto error = thrown_by([&] { comm.all_reduce(items, ReduceOp::sum); });
         int replica = comm.layout().first(comm.rank());
@@ -355,8 +374,8 @@ std::vector<BadCall> bad_calls() {
   for (const char* const name : {"group_start", "group_end", "all_reduce", "broadcast", "comm_get_async_error"}) {
     for (const int nth : {1, 3}) calls.push_back({name, nth, false});
   }
-  for (const char* const name : {"malloc_async", "event_create", "event_record", "event_query", "stream_wait_event",
-                                 "reduce", "copy", "memcpy_async", "set_device", "free_async"}) {
+  for (const char* const name : {"malloc_from_pool_async", "event_create", "event_record", "event_query",
+                                 "stream_wait_event", "reduce", "copy", "memcpy_async", "set_device", "free_async"}) {
     for (const int nth : {1, 4}) calls.push_back({name, nth, true});
   }
   return calls;

@@ -270,8 +270,8 @@ TEST_P(GpuSharingBadCalls, are_errors_in_bounded_time) {
 
 std::vector<BadSharedCall> bad_shared_calls() {
   std::vector<BadSharedCall> calls;
-  for (const char* const name :
-       {"memcpy_async", "event_create", "event_record", "event_query", "stream_wait_event", "malloc_async", "reduce"}) {
+  for (const char* const name : {"memcpy_async", "event_create", "event_record", "event_query", "stream_wait_event",
+                                 "malloc_from_pool_async", "reduce"}) {
     for (const int nth : {1, 2, 3, 5}) calls.push_back({name, nth});
   }
   return calls;

@@ -23,6 +23,8 @@ class Machine : public Api {
   int devices = 1;
   Status count_status = Status::success;
   int broken_device = -1;  ///< the device whose properties cannot be read
+  int old_device = -1;     ///< the device with compute capability 7.5
+  int device_without_pools = -1;
   bool has_error = false;  ///< whether an error was left behind
 
   Status driver_version(int& version) override {
@@ -40,6 +42,10 @@ class Machine : public Api {
   Status device_properties(int device, DeviceProperties& properties) override {
     if (device == broken_device) return noted(Status::unknown);
     properties.name = "GPU number " + std::to_string(device);
+    const int capability = device == old_device ? 75 : 90;
+    properties.major = capability / 10;
+    properties.minor = capability % 10;
+    properties.has_memory_pools = device != device_without_pools;
     return Status::success;
   }
   Status take_last_error() override {
@@ -52,15 +58,20 @@ class Machine : public Api {
   Status set_device(int) override { return Status::unknown; }
   Status get_device(int&) override { return Status::unknown; }
   Status pointer_attributes(const void*, PointerAttributes&) override { return Status::unknown; }
-  Status malloc_async(void*&, std::size_t, Stream) override { return Status::unknown; }
+  Status pool_create(Pool&, int) override { return Status::unknown; }
+  Status pool_destroy(Pool) override { return Status::unknown; }
+  Status pool_set_attribute(Pool, PoolAttribute, std::uint64_t) override { return Status::unknown; }
+  Status malloc_from_pool_async(void*&, std::size_t, Pool, Stream) override { return Status::unknown; }
   Status free_async(void*, Stream) override { return Status::unknown; }
-  Status set_pool_threshold(int, std::uint64_t) override { return Status::unknown; }
   Status malloc_host(void*&, std::size_t) override { return Status::unknown; }
   Status free_host(void*) override { return Status::unknown; }
   Status memcpy_async(void*, const void*, std::size_t, Stream) override { return Status::unknown; }
   Status memcpy_peer_async(void*, int, const void*, int, std::size_t, Stream) override { return Status::unknown; }
   Status memset_async(void*, int, std::size_t, Stream) override { return Status::unknown; }
-  Status stream_create(Stream&) override { return Status::unknown; }
+  Status stream_priority_range(int&, int&) override { return Status::unknown; }
+  Status stream_create(Stream&, int) override { return Status::unknown; }
+  Status stream_is_capturing(Stream, bool&) override { return Status::unknown; }
+  Status exchange_capture_mode(CaptureMode&) override { return Status::unknown; }
   Status stream_destroy(Stream) override { return Status::unknown; }
   Status stream_query(Stream) override { return Status::unknown; }
   Status stream_wait_event(Stream, Event) override { return Status::unknown; }
@@ -68,6 +79,8 @@ class Machine : public Api {
   Status event_destroy(Event) override { return Status::unknown; }
   Status event_record(Event, Stream) override { return Status::unknown; }
   Status event_query(Event) override { return Status::unknown; }
+  void range_push(const char*) override {}
+  void range_pop() override {}
 
  private:
   Status noted(Status status) {
@@ -128,6 +141,35 @@ TEST(GpuBackend, treats_a_gpu_without_properties_as_a_failed_start) {
   machine.devices = 2;
   machine.broken_device = 1;
   EXPECT_EQ(why_not(machine), "cannot initialize CUDA: unknown error (cudaErrorUnknown)");
+}
+
+TEST(GpuBackend, reports_a_gpu_for_which_there_are_no_kernels) {
+  Machine machine;
+  machine.old_device = 0;
+  EXPECT_EQ(why_not(machine),
+            "gpu:0 (GPU number 0) cannot be used: its compute capability is 7.5; the kernels need 8.0 or newer");
+  machine.devices = 2;
+  EXPECT_EQ(why_not(machine),
+            "gpu:0 (GPU number 0) cannot be used: its compute capability is 7.5; the kernels need 8.0 or newer; set "
+            "CUDA_VISIBLE_DEVICES to the GPUs after it to use them");
+}
+
+TEST(GpuBackend, reports_a_driver_without_memory_pools) {
+  Machine machine;
+  machine.device_without_pools = 0;
+  EXPECT_EQ(why_not(machine),
+            "gpu:0 (GPU number 0) cannot be used: its driver has no memory pools (cudaDevAttrMemoryPoolsSupported)");
+}
+
+TEST(GpuBackend, keeps_the_gpus_before_one_that_cannot_be_used) {
+  const auto machine = std::make_shared<Machine>();
+  machine->devices = 3;
+  machine->old_device = 1;
+  const Backend backend({.api = machine, .kernels = nullptr, .nccl = nullptr});
+  EXPECT_EQ(backend.device_count(), 1);
+  EXPECT_EQ(backend.found().why, "");
+  expect_error(Code::unavailable, {"copy: gpu:2 is not available; this process has gpu:0; gpu:1 (GPU number 1) cannot"},
+               [&] { backend.require(gpu(2), "copy"); });
 }
 
 TEST(GpuBackend, finds_every_gpu) {

@@ -42,11 +42,17 @@ TEST_F(GpuMemory, is_freed_in_order_with_its_stream) {
   EXPECT_EQ(cuda().used_bytes(0), 0U);
 }
 
-TEST_F(GpuMemory, stays_in_the_pool_of_the_process) {
-  EXPECT_EQ(cuda().pool_threshold(1), 0U);
+TEST_F(GpuMemory, comes_from_a_pool_of_the_gpu_that_keeps_it_and_never_waits_for_another_stream) {
+  EXPECT_EQ(cuda().pools_of(1).size(), 0U);
   static_cast<void>(gpu_memory_resource(gpu(1)));
-  EXPECT_EQ(cuda().pool_threshold(1), std::numeric_limits<std::uint64_t>::max());
-  EXPECT_EQ(cuda().pool_threshold(0), 0U);
+  static_cast<void>(gpu_memory_resource(gpu(1, 1)));
+  ASSERT_EQ(cuda().pools_of(1).size(), 1U);
+  EXPECT_EQ(cuda().pools_of(1).front().release_threshold, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_FALSE(cuda().pools_of(1).front().reuses_internal_dependencies);
+  EXPECT_EQ(cuda().pools_of(0).size(), 0U);
+  const int allocations = cuda().calls().count("malloc_from_pool_async");
+  const Tensor tensor(DType::f32, Shape{10}, nullptr, gpu(1));
+  EXPECT_EQ(cuda().calls().count("malloc_from_pool_async"), allocations + 1);
 }
 
 TEST_F(GpuMemory, has_one_resource_for_each_logical_device) {

@@ -115,6 +115,54 @@ TEST_F(Gpu, is_ordered_with_a_stream_of_the_user_in_both_directions) {
   EXPECT_EQ(seen.elements<std::uint8_t>()[3], 2);
 }
 
+TEST_F(Gpu, has_events_that_are_used_again_without_their_former_record) {
+  const auto stream = detail::cuda::stream_of(gpu(0));
+  Gate gate(cuda(), stream);
+  { OwnedEvent(0).record(stream); }
+  const int created = cuda().calls().count("event_create");
+  const OwnedEvent event(0);
+  EXPECT_EQ(cuda().calls().count("event_create"), created);
+  EXPECT_TRUE(event.is_done()) << "the event has not been recorded by its present owner";
+  event.hold_back(detail::cuda::stream_of(gpu(0, 1)));  // waits for nothing
+  synchronize(gpu(0, 1));
+}
+
+TEST_F(Gpu, does_not_disturb_a_capture_of_a_stream_of_the_program) {
+  const Tensor tensor = numbers(6).to(gpu(0));
+  const OwnedStream users(0);
+  cuda().begin_capture(users.get());
+  synchronize(gpu(0));
+  EXPECT_EQ(elements_of(tensor.clone())[5], 5);
+  static_cast<void>(Tensor(DType::f32, Shape{1000}, pinned_memory_resource()).to(gpu(0, 1)));
+  EXPECT_TRUE(cuda().end_capture(users.get()));
+}
+
+TEST_F(Gpu, is_not_ordered_with_a_stream_that_is_captured) {
+  const OwnedStream users(0);
+  cuda().begin_capture(users.get());
+  const std::string text = "wait_for: a stream of gpu:0 is being captured into a CUDA graph";
+  expect_error(Code::failed_precondition, {text}, [&] { device_waits_for(gpu(0), users.get()); });
+  expect_error(Code::failed_precondition, {text}, [&] { stream_waits_for(users.get(), gpu(0)); });
+  EXPECT_TRUE(cuda().end_capture(users.get()));
+  device_waits_for(gpu(0), users.get());
+}
+
+TEST_F(Gpu, releases_shared_elements_after_the_work_on_them) {
+  Tensor memory = numbers(100).to(gpu(0));
+  auto owner = std::make_shared<int>(1);
+  const std::weak_ptr<int> watched = owner;
+  const auto stream = detail::cuda::stream_of(gpu(0));
+  Gate gate(cuda(), stream);
+  const Tensor copied = Tensor::sharing(memory.view(), std::move(owner)).clone();
+  EXPECT_FALSE(watched.expired()) << "the copy has not read the elements";
+  static_cast<void>(Tensor(DType::f32, Shape{1}, nullptr, gpu(1)));
+  EXPECT_FALSE(watched.expired());
+  gate.open();
+  synchronize(gpu(0));
+  EXPECT_TRUE(watched.expired());
+  EXPECT_EQ(elements_of(copied)[99], 99);
+}
+
 TEST_F(Gpu, has_events_that_complete_with_their_stream) {
   const auto stream = detail::cuda::stream_of(gpu(0));
   OwnedEvent event(0);
@@ -127,6 +175,11 @@ TEST_F(Gpu, has_events_that_complete_with_their_stream) {
   gate.open();
   synchronize(gpu(0));
   EXPECT_TRUE(event.is_done());
+}
+
+TEST_F(Gpu, has_streams_of_two_priorities) {
+  EXPECT_EQ(cuda().priority_of(OwnedStream(0).get()), 0);
+  EXPECT_EQ(cuda().priority_of(OwnedStream(0, detail::cuda::Priority::greatest).get()), -5);
 }
 
 TEST_F(Gpu, destroys_a_hung_stream_after_a_bounded_time) {

@@ -3,6 +3,7 @@
 //
 // Tensors on GPUs to and from other libraries.
 
+#include "device/cuda/streams.hpp"
 #include "support/expect_error.hpp"
 #include "unit/device/gpu_fixture.hpp"
 
@@ -57,6 +58,7 @@ TEST_F(DLPackOnGpus, every_type_comes_back_as_it_went) {
     EXPECT_EQ(here.shape(), source.shape());
     EXPECT_EQ(std::memcmp(here.data(), source.data(), source.byte_count()), 0) << to_string(dtype);
   }
+  synchronize(gpu(1));  // releases what from_dlpack has kept
 }
 
 TEST_F(DLPackOnGpus, memory_is_given_back_when_the_other_library_lets_it_go) {
@@ -77,6 +79,61 @@ TEST_F(DLPackOnGpus, an_offset_is_where_the_elements_begin) {
     EXPECT_EQ(shifted.deletions, 0);
   }
   EXPECT_EQ(shifted.deletions, 1);
+}
+
+TEST_F(DLPackOnGpus, memory_of_another_library_is_kept_until_the_copy_from_it_has_ended) {
+  Tensor memory = numbers(5).to(gpu(1));
+  Shifted shifted(memory.data());
+  synchronize(gpu(1));
+  test::Gate gate(cuda(), stream_handle(gpu(1)));
+  const Tensor copied = from_dlpack(&shifted.managed).clone();
+  EXPECT_EQ(shifted.deletions, 0) << "the copy has not begun";
+  gate.open();
+  EXPECT_EQ(elements_of(copied), (std::vector<float>{2, 3, 4}));
+  synchronize(gpu(1));
+  EXPECT_EQ(shifted.deletions, 1);
+}
+
+TEST_F(DLPackOnGpus, streams_of_the_other_library_are_ordered_both_ways) {
+  const detail::cuda::OwnedStream theirs(1);
+  Tensor memory(DType::f32, Shape{5}, nullptr, gpu(1));
+  synchronize(gpu(1));
+  Shifted shifted(memory.data());
+  {
+    test::Gate gate(cuda(), theirs.get());
+    ASSERT_EQ(cuda().memset_async(memory.data(), 0x40, 20, theirs.get()), detail::cuda::Status::success);
+    const Tensor copied = from_dlpack(&shifted.managed, theirs.get()).clone();  // after their write
+    gate.open();
+    EXPECT_EQ(elements_of(copied)[0], 3.0039215F);  // 0x40404040
+  }
+
+  DLManagedTensor* given = nullptr;
+  Tensor seen(DType::f32, Shape{3}, pinned_memory_resource());
+  {
+    test::Gate gate(cuda(), stream_handle(gpu(1)));
+    given = to_dlpack(numbers(3).to(gpu(1)), theirs.get());  // their stream waits for this copy
+    ASSERT_EQ(cuda().memcpy_async(seen.data(), given->dl_tensor.data, 12, theirs.get()), detail::cuda::Status::success);
+    gate.open();
+    EXPECT_TRUE(cuda().wait(theirs.get()));
+    EXPECT_EQ(elements_of(seen)[2], 2);
+  }
+  test::Gate gate(cuda(), theirs.get());
+  ASSERT_EQ(cuda().memcpy_async(seen.data(), given->dl_tensor.data, 12, theirs.get()), detail::cuda::Status::success);
+  given->deleter(given);  // their copy is still to come: the memory must stay until then
+  EXPECT_FALSE(detail::cuda::is_idle(detail::cuda::stream_of(gpu(1)), 1));
+  gate.open();
+  synchronize(gpu(1));
+}
+
+TEST_F(DLPackOnGpus, a_stream_that_is_captured_is_refused_and_the_tensor_given_back) {
+  const detail::cuda::OwnedStream theirs(1);
+  Tensor memory = numbers(5).to(gpu(1));
+  Shifted shifted(memory.data());
+  cuda().begin_capture(theirs.get());
+  expect_error(Code::failed_precondition, {"is being captured"},
+               [&] { static_cast<void>(from_dlpack(&shifted.managed, theirs.get())); });
+  EXPECT_EQ(shifted.deletions, 1);
+  EXPECT_TRUE(cuda().end_capture(theirs.get()));
 }
 
 TEST_F(DLPackOnGpus, memory_outside_of_gpus_is_found_when_it_is_used) {

@@ -158,5 +158,60 @@ TEST(DLPack, needs_no_deleter_and_no_elements) {
   EXPECT_EQ(from_dlpack(&foreign.managed).element_count(), 0);
 }
 
+/// As Foreign, in the form of DLPack 1.x.
+struct VersionedForeign {
+  std::vector<float> elements{0, 1, 2};
+  std::int64_t extent = 3;
+  int deletions = 0;
+  detail::dlpack::Versioned managed{};
+
+  VersionedForeign() {
+    managed.version = {1, 1};
+    managed.dl_tensor = {elements.data(), {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, &extent, nullptr, 0};
+    managed.manager_ctx = this;
+    managed.deleter = [](detail::dlpack::Versioned* self) {
+      ++static_cast<VersionedForeign*>(self->manager_ctx)->deletions;
+    };
+  }
+};
+
+TEST(DLPack, of_version_1_is_taken_and_given) {
+  VersionedForeign foreign;
+  {
+    const Tensor tensor = from_dlpack(&foreign.managed);
+    EXPECT_EQ(tensor.elements<float>()[2], 2);
+    EXPECT_EQ(foreign.deletions, 0);
+  }
+  EXPECT_EQ(foreign.deletions, 1);
+  const Tensor tensor(DType::f32, Shape{2, 3});
+  detail::dlpack::Versioned* const given = to_dlpack_versioned(tensor);
+  EXPECT_EQ(given->version.major, 1U);
+  EXPECT_EQ(given->flags, 0U);
+  EXPECT_EQ(from_dlpack(given).data(), tensor.data());
+}
+
+TEST(DLPack, of_another_major_version_or_read_only_is_refused_and_given_back) {
+  VersionedForeign later;
+  later.managed.version = {2, 0};
+  expect_error(Code::invalid_argument, {"from_dlpack: the version is 2.0; the major version must be 1"},
+               [&] { static_cast<void>(from_dlpack(&later.managed)); });
+  EXPECT_EQ(later.deletions, 1);
+  VersionedForeign constant;
+  constant.managed.flags = detail::dlpack::read_only_flag;
+  expect_error(Code::invalid_argument, {"from_dlpack: the elements are read-only"},
+               [&] { static_cast<void>(from_dlpack(&constant.managed)); });
+  EXPECT_EQ(constant.deletions, 1);
+}
+
+TEST(DLPack, refuses_a_stream_for_elements_in_host_memory) {
+  Foreign foreign;
+  int stream = 0;
+  expect_error(Code::invalid_argument, {"from_dlpack: a stream is given, but the elements are on cpu:0"},
+               [&] { static_cast<void>(from_dlpack(&foreign.managed, &stream)); });
+  EXPECT_EQ(foreign.deletions, 1);
+  expect_error(Code::invalid_argument, {"to_dlpack: a stream is given"},
+               [&] { static_cast<void>(to_dlpack(Tensor(), &stream)); });
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -142,7 +142,7 @@ TEST_F(OnGpus, that_are_full_fail_a_step_and_leave_variables_as_they_were) {
     v.assign_add(replica.all_reduce("SUM", given));
   };
   for (const int nth : {1, 2}) {
-    gpus_.cuda().calls().fail("malloc_async", nth, Status::out_of_memory);
+    gpus_.cuda().calls().fail("malloc_from_pool_async", nth, Status::out_of_memory);
     const std::string text = shortage_in([&] { strategy.run(step); });
     EXPECT_NE(text.find("8 bytes requested"), std::string::npos) << text;
     EXPECT_EQ(copies_from<float>(v), (std::vector<std::vector<float>>(2, {1.0F, 2.0F})));

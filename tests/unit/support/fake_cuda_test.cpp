@@ -28,7 +28,7 @@ constexpr std::size_t block_bytes = 4096;
 Stream new_stream(FakeCuda& cuda, int device = 0) {
   Stream stream = nullptr;
   EXPECT_EQ(cuda.set_device(device), Status::success);
-  EXPECT_EQ(cuda.stream_create(stream), Status::success);
+  EXPECT_EQ(cuda.stream_create(stream, 0), Status::success);
   return stream;
 }
 

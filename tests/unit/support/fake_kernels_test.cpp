@@ -23,7 +23,7 @@ class FakeKernelsTest : public testing::Test {
  protected:
   FakeKernelsTest() {
     EXPECT_EQ(cuda_->set_device(1), Status::success);
-    EXPECT_EQ(cuda_->stream_create(stream_), Status::success);
+    EXPECT_EQ(cuda_->stream_create(stream_, 0), Status::success);
   }
 
   float* put(const std::vector<float>& values) {
@@ -157,7 +157,7 @@ TEST_F(FakeKernelsTest, fail_the_device_at_memory_of_another_one) {
   void* foreign = nullptr;
   cuda::Stream other = nullptr;
   ASSERT_EQ(cuda_->set_device(0), Status::success);
-  ASSERT_EQ(cuda_->stream_create(other), Status::success);
+  ASSERT_EQ(cuda_->stream_create(other, 0), Status::success);
   ASSERT_EQ(cuda_->malloc_async(foreign, 64, other), Status::success);
   ASSERT_TRUE(cuda_->wait(other));
   ASSERT_EQ(cuda_->set_device(1), Status::success);
@@ -176,7 +176,7 @@ TEST_F(FakeKernelsTest, fail_the_device_at_freed_memory) {
 
 TEST_F(FakeKernelsTest, fail_the_device_where_memory_is_not_there_yet) {
   cuda::Stream other = nullptr;
-  ASSERT_EQ(cuda_->stream_create(other), Status::success);
+  ASSERT_EQ(cuda_->stream_create(other, 0), Status::success);
   cuda_->streams().submit(other, [] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return Status::success;

@@ -9,11 +9,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace lockstep::test {
@@ -58,7 +60,7 @@ TEST(FakeNccl, is_in_progress_as_often_as_it_is_told_to_be) {
   EXPECT_EQ(state(), Result::success);
   cuda::Stream stream = nullptr;
   void* block = nullptr;
-  ASSERT_EQ(job.cuda().stream_create(stream), cuda::Status::success);
+  ASSERT_EQ(job.cuda().stream_create(stream, 0), cuda::Status::success);
   ASSERT_EQ(job.cuda().malloc_async(block, 4, stream), cuda::Status::success);
   ASSERT_TRUE(job.cuda().wait(stream));
   EXPECT_EQ(job.nccl().all_reduce(block, block, 1, DType::f32, RedOp::sum, comm, stream), Result::in_progress);
@@ -67,6 +69,37 @@ TEST(FakeNccl, is_in_progress_as_often_as_it_is_told_to_be) {
   EXPECT_EQ(state(), Result::in_progress);
   EXPECT_EQ(state(), Result::success);
   EXPECT_EQ(job.nccl().comm_destroy(comm), Result::success);
+}
+
+TEST(FakeNccl, keeps_the_state_of_a_group_in_its_thread_before_version_2_27_3) {
+  for (const int version : {22605, 22703}) {
+    FakeRanks job(1, {.version = version, .init_polls = 0, .launch_polls = 1});
+    std::array<Comm, 2> comms{};
+    Result state = Result::success;
+    for (Comm& comm : comms) {
+      const UniqueId id = job.id();
+      static_cast<void>(job.nccl().comm_init_rank(comm, 1, id, 0));
+      do {
+        ASSERT_EQ(job.nccl().comm_get_async_error(comm, state), Result::success);
+      } while (state == Result::in_progress);
+    }
+    cuda::Stream stream = nullptr;
+    void* block = nullptr;
+    ASSERT_EQ(job.cuda().stream_create(stream, 0), cuda::Status::success);
+    ASSERT_EQ(job.cuda().malloc_async(block, 4, stream), cuda::Status::success);
+    const auto sum = [&](Comm comm) {
+      return job.nccl().all_reduce(block, block, 1, DType::f32, RedOp::sum, comm, stream);
+    };
+    EXPECT_EQ(sum(comms[0]), Result::in_progress);
+    std::thread([&] {  // as a progress thread does for a waiting thread
+      do {
+        EXPECT_EQ(job.nccl().comm_get_async_error(comms[0], state), Result::success);
+      } while (state == Result::in_progress);
+    })
+        .join();
+    EXPECT_EQ(sum(comms[1]), version < 22703 ? Result::invalid_usage : Result::in_progress) << version;
+    for (Comm const comm : comms) EXPECT_EQ(job.nccl().comm_abort(comm), Result::success);
+  }
 }
 
 TEST(FakeNccl, computes_the_same_where_every_launch_is_in_progress_first) {
@@ -179,7 +212,7 @@ TEST(FakeNccl, joins_the_streams_of_a_group) {
   job.run([&](FakeRank& rank) {
     cuda::Stream other = nullptr;
     cuda::Event event = nullptr;
-    ASSERT_EQ(job.cuda().stream_create(other), cuda::Status::success);
+    ASSERT_EQ(job.cuda().stream_create(other, 0), cuda::Status::success);
     ASSERT_EQ(job.cuda().event_create(event), cuda::Status::success);
     std::int32_t* const first = rank.put(std::vector<std::int32_t>{1});
     std::int32_t* const second = rank.put(std::vector<std::int32_t>{2});

@@ -47,6 +47,7 @@ FOREIGN = [
                                                 'include/lockstep/interop/cuda.hpp'] + PROGRAMS),
     (r'cublas.*\.h', ['apps/train/gpu/']),
     (r'nccl\.h', ['lib/bindings/nccl/'] + PROGRAMS),
+    (r'nvtx3/.*', ['lib/bindings/cuda/']),
     (r'hwy/.*', ['lib/kernels/']),
     (r'hwloc(\.h|/.*)', ['lib/cluster/'] + PROGRAMS),
     (r'zlib\.h', ['lib/input/'] + PROGRAMS),

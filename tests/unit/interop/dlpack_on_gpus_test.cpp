@@ -78,6 +78,7 @@ TEST_F(DLPackOnGpus, an_offset_is_where_the_elements_begin) {
     EXPECT_EQ(elements_of(tensor), (std::vector<float>{2, 3, 4}));
     EXPECT_EQ(shifted.deletions, 0);
   }
+  synchronize(gpu(1));
   EXPECT_EQ(shifted.deletions, 1);
 }
 
@@ -139,9 +140,11 @@ TEST_F(DLPackOnGpus, a_stream_that_is_captured_is_refused_and_the_tensor_given_b
 TEST_F(DLPackOnGpus, memory_outside_of_gpus_is_found_when_it_is_used) {
   std::vector<float> elements(5);
   Shifted shifted(elements.data());
-  const Tensor tensor = from_dlpack(&shifted.managed);
+  Tensor tensor = from_dlpack(&shifted.managed);
   expect_error(Code::invalid_argument, {"copy: the source is a view on gpu:1", "not registered with CUDA"},
                [&] { static_cast<void>(tensor.to(Device{})); });
+  tensor = Tensor();
+  synchronize(gpu(1));  // `shifted` must exist until it has been released
 }
 
 }  // namespace

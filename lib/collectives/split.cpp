@@ -108,7 +108,7 @@ class Communicator::State::Creator {
       static_cast<void>(making->try_acquire());  // succeeds: the operation is new
       run(making);
     }
-    while (!group->accept(gather(group->vote(), "shared memory"))) {}
+    while (!group->accept(gather(group->vote(), "setup of shared memory"))) {}
     for (const int member : members) replicas.push_back(records[static_cast<std::size_t>(member)].local_replicas);
     return group->take();
   }

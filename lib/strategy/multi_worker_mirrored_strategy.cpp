@@ -32,6 +32,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view strategy_name = "MultiWorkerMirroredStrategy";
+constexpr std::string_view creation = "the creation of a MultiWorkerMirroredStrategy";
 constexpr std::string_view nccl_demand = "MultiWorkerMirroredStrategy: implementation NCCL";
 
 bool demands_nccl(const MultiWorkerOptions& options) {
@@ -108,7 +109,7 @@ void require_equal_options(Communicator& communicator, const MultiWorkerOptions&
   std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(communicator.layout().replicas()));
   const TensorView output = view_of(std::span(all));
   const Item item{inputs, std::span(&output, 1)};
-  communicator.all_gather(std::span(&item, 1), detail::internal_call(strategy_name));
+  communicator.all_gather(std::span(&item, 1), detail::internal_call(creation));
   for (int rank = 1; rank < communicator.size(); ++rank) {
     const std::size_t begin = mine.size() * static_cast<std::size_t>(communicator.layout().first(rank));
     for (std::size_t option = 0; option < mine.size(); ++option) {
@@ -163,7 +164,7 @@ std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>&
   std::uint8_t all = 0;
   const TensorView output = view_of(std::span(&all, 1));
   const Item item{inputs, std::span(&output, 1)};
-  communicator.all_reduce(std::span(&item, 1), ReduceOp::bor, detail::internal_call(strategy_name));
+  communicator.all_reduce(std::span(&item, 1), ReduceOp::bor, detail::internal_call(creation));
   return all;
 }
 

@@ -215,8 +215,9 @@ void GradientBuckets::ready(int replica, std::size_t index) {
   if (replica < 0 || static_cast<std::size_t>(replica) >= state.replicas() || index >= state.items.size()) {
     detail::throw_error(
         Code::invalid_argument,
-        "GradientBuckets::ready: there is no tensor {} of local replica {}; the buckets are of {} on {}", index,
-        replica, detail::counted(state.items.size(), "tensor"), detail::counted(state.replicas(), "replica"));
+        "GradientBuckets::ready: index is {} and replica is {}; index must be less than {}, the number of tensors, and "
+        "replica must be from 0 to {}",
+        index, replica, state.items.size(), state.replicas() - 1);
   }
   const std::size_t place = static_cast<std::size_t>(replica) * state.items.size() + index;
   if (state.is_ready[place]) {

@@ -35,8 +35,9 @@ void check_components(std::size_t count, int first_replica) {
 
 void check_component_index(int index, std::size_t count) {
   if (index < 0 || static_cast<std::size_t>(index) >= count) {
-    throw_error(Code::out_of_range, "component: there is no component {}; the value has {} (0 to {})", index, count,
-                count - 1);
+    throw_error(Code::out_of_range,
+                "component: index is {}; it must be from 0 to {}, since the value has {} components", index, count - 1,
+                count);
   }
 }
 

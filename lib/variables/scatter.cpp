@@ -119,7 +119,7 @@ void check_operation(const VariableState& state, const Use& use, RowOp op) {
                         name_of(op), state.options.name);
   }
   if (use.place != Place::replica) return;
-  state.require_aggregation();
+  state.require_aggregation(name_of(op));
   if (is_reduced(state) && (op == RowOp::min || op == RowOp::max || op == RowOp::update)) {
     detail::throw_error(
         Code::unimplemented,

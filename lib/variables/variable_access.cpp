@@ -96,7 +96,7 @@ Tensor agreed_value(ReplicaTeam& team, const Tensor& initial, const VariableOpti
       is_plain ? ""
                : fmt::format("({}, {}{}) ", to_string(options.synchronization), to_string(options.aggregation),
                              options.in_host_memory ? ", in host memory" : "");
-  const std::string name = fmt::format("the creation of the {}variable {}", kind, canonical_name(options.name));
+  const std::string name = fmt::format("the creation of the {}variable \"{}\"", kind, canonical_name(options.name));
   team.broadcast(std::span(&item, 1), 0, detail::internal_call(name));
   return is_wanted_here ? agreed : copy_on(place, agreed.view());
 }

@@ -84,19 +84,19 @@ void VariableState::aggregate_copies(TensorView target) const {
   team->broadcast(std::span(&item, 1), 0, {.order = {}, .name = name});
 }
 
-void VariableState::require_aggregation() const {
+void VariableState::require_aggregation(std::string_view call) const {
   if (options.aggregation != VariableAggregation::none) return;
   detail::throw_error(
       Code::invalid_argument,
-      "variable \"{}\": a replica writes it (replica {}), but its aggregation is none. Do one of: create it with "
+      "{} to variable \"{}\": replica {} writes it, but its aggregation is none. Do one of: create it with "
       "aggregation sum, mean or only_first_replica; write it in cross-replica context, through merge_call; or use "
       "replica.update with a value that is equal on all replicas, such as the result of an all_reduce",
-      options.name, thread_context().replica->replica_id_in_sync_group());
+      call, options.name, thread_context().replica->replica_id_in_sync_group());
 }
 
 const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value, std::string_view call_name,
                                                const std::source_location& where) {
-  require_aggregation();
+  require_aggregation(call_name);
   const ThreadContext& context = thread_context();
   Tensor& target = scratch[static_cast<std::size_t>(copy)];  // no race: each replica uses its own element
   if (target.shape() != value.shape || target.dtype() != value.dtype || target.device() != value.device) {

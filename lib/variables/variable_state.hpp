@@ -57,7 +57,7 @@ struct VariableState {
   [[nodiscard]] const Tensor& aggregate_written(int copy, ConstTensorView value, std::string_view call,
                                                 const std::source_location& where);
   /// Throws Error(invalid_argument) if the aggregation is none: a replica cannot write such a variable.
-  void require_aggregation() const;
+  void require_aggregation(std::string_view call) const;
 };
 
 }  // namespace lockstep

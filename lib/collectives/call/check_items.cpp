@@ -149,8 +149,10 @@ class Checker {
         const std::int64_t count = sent[i * replicas + first_replica() + j];
         const std::int64_t expected = received[j * replicas + first_replica() + i];
         if (count == expected) continue;
-        refuse_item("by send_rows, replica {0} sends {1} to replica {2}, but receive_rows of replica {2} has {3}",
-                    first_replica() + i, counted(count, "row"), first_replica() + j, expected);
+        refuse_item(
+            "replica {0} sends {1} to replica {2} by its send_rows, but replica {2} receives {3} from it by its "
+            "receive_rows",
+            first_replica() + i, counted(count, "row"), first_replica() + j, expected);
       }
     }
   }

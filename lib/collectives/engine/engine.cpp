@@ -534,12 +534,14 @@ SharedError Engine::mismatch() const {
   const Side& a = summary.lowest;
   const Side& b = summary.differing;
   const ErrorContext context = queue_.context_of(b.rank);
+  const int ranks = transport_->size();
   return std::make_shared<const Error>(
       Code::mismatch,
-      fmt::format("ranks disagree on operation #{} of {}: {}{}{}", context.sequence, options_.name,
+      fmt::format("ranks disagree on operation #{} of {}: {}{}{}{}", context.sequence, options_.name,
                   describe_difference(a.rank, a.descriptor, b.rank, b.descriptor),
                   difference_of_merges(a.rank, a.descriptor.merges, b.rank, b.descriptor.merges),
-                  difference_of_positions(a.rank, a.descriptor, b.rank, b.descriptor)),
+                  difference_of_positions(a.rank, a.descriptor, b.rank, b.descriptor),
+                  ranks > 2 ? fmt::format("; these are two of the {} ranks", ranks) : ""),
       context);
 }
 

@@ -70,7 +70,8 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
       break;
     case Departure::by_finalize: gone.text = fmt::format("rank {} has finalized MPI", member.rank); break;
     case Departure::by_exception:
-      gone.text = fmt::format("rank {} has left: an exception has destroyed its communicator or strategy", member.rank);
+      gone.text = fmt::format("rank {} takes no further part: an exception has destroyed its communicator or strategy",
+                              member.rank);
       break;
   }
   return gone;

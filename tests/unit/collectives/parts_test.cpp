@@ -137,8 +137,9 @@ TEST_F(Parts, of_an_exchange_must_fit_each_other) {
 TEST_F(Parts, of_an_uneven_exchange_must_fit_each_other) {
   const Inputs inputs{in(0, {3}), in(8, {1})};
   EXPECT_EQ(exchange_refusal({1, 2, 0, 1}, {1, 0, 2, 1}, inputs, {out(16, {1}), out(32, {3})}), "none");
-  expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"by send_rows, replica 0 sends 2 rows to replica 1", "receive_rows of replica 1 has 3"});
+  expect_all(
+      exchange_refusal({1, 2, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
+      {"replica 0 sends 2 rows to replica 1 by its send_rows", "replica 1 receives 3 from it by its receive_rows"});
   expect_all(exchange_refusal({1, 3, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
              {"the input is f32 [3] on replica 0", "must be f32 [4], because the argument send_rows gives it 4 rows"});
   expect_all(

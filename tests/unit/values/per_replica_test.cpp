@@ -46,7 +46,7 @@ TEST(PerReplica, refuses_empty_lists_and_wrong_indices) {
   expect_error(Code::invalid_argument, {"list of components is empty"},
                [] { PerReplica<int> value(std::vector<int>{}); });
   expect_error(Code::invalid_argument, {"-1"}, [] { PerReplica<int> value({1}, -1); });
-  expect_error(Code::out_of_range, {"there is no component 2", "has 2 (0 to 1)"},
+  expect_error(Code::out_of_range, {"index is 2; it must be from 0 to 1"},
                [] { (void)PerReplica<int>({1, 2}).component(2); });
   expect_error(Code::out_of_range, {"-1"}, [] { (void)PerReplica<int>({1, 2}).component(-1); });
 }

@@ -161,8 +161,8 @@ TEST(Variable, of_other_options_on_another_rank_is_a_mismatch) {
   on_workers({1, 1}, [](Strategy& strategy) {
     const bool first = strategy.communicator().rank() == 0;
     expect_error(Code::mismatch,
-                 {"rank 0", "the creation of the (on_write, sum) variable v", "rank 1",
-                  "the creation of the (on_write, mean) variable v"},
+                 {"rank 0", "the creation of the (on_write, sum) variable \"v\"", "rank 1",
+                  "the creation of the (on_write, mean) variable \"v\""},
                  [&] {
                    (void)strategy.variable<float>(1.0F,
                                                   with(first ? VariableAggregation::sum : VariableAggregation::mean));

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the output of ptxas for the kernels: the number of registers, and whether a thread keeps everything in them.
 
-  registers.py LOG...     prints each kernel's registers for each GPU; exits 1 if one spills or has a stack frame
+  registers.py LOG...     prints each kernel's registers for each GPU; exits 1 if one spills, has a stack frame, or exceeds
+                          its limit in MOST
 
 A spilled value is written to memory and read again, in kernels that are limited by memory bandwidth.
 """
@@ -15,6 +16,10 @@ import sys
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 FRAME = re.compile(r'(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads')
 USED = re.compile(r'Used (\d+) registers')
+
+# Mangled names of kernels, and their largest number of registers: with more, fewer than 4 blocks of 256 threads fit on a
+# multiprocessor, and too few loads are in flight to use the memory's bandwidth.
+MOST = [(re.compile('copy_kernel'), 64), (re.compile('(Grouped|Any)Inputs.*(Brain|Half)'), 64)]
 
 
 def kernels(lines):
@@ -49,17 +54,21 @@ def main():
             print(f'{path}: no kernel is in it')
             return 1
         found += here
-    failed = 0
-    for title, (_, gpu, registers, frame) in zip(readable([kernel[0] for kernel in found]), found):
+    spilling = above = 0
+    for title, (name, gpu, registers, frame) in zip(readable([kernel[0] for kernel in found]), found):
         problem = ''
         if frame is None:
             problem = ': ptxas does not say what it spills'
         elif any(frame):
             problem = ': {} bytes stack frame, {} bytes spill stores, {} bytes spill loads'.format(*frame)
-        failed += problem != ''
+        spilling += problem != ''
+        limit = min((most for pattern, most in MOST if pattern.search(name)), default=registers)
+        if registers > limit:
+            above += 1
+            problem += f': more than {limit} registers'
         print(f'{registers:4} registers  {gpu:7}  {title}{problem}')
-    print(f'{len(found)} kernels, at most {max(kernel[2] for kernel in found)} registers; not all in registers: {failed}')
-    return 1 if failed else 0
+    print(f'{len(found)} kernels, at most {max(kernel[2] for kernel in found)} registers; not all in registers: {spilling}; above the limit: {above}')
+    return 1 if spilling or above else 0
 
 
 if __name__ == '__main__':

@@ -68,6 +68,11 @@ class Reach {
 
 }  // namespace
 
+FakeKernels::Status FakeKernels::load_all() {
+  if (const auto failure = cuda_->calls().enter("load_all")) return *failure;
+  return cuda_->has_devices() ? Status::success : Status::no_device;
+}
+
 FakeKernels::Status FakeKernels::reduce(const Fold& fold, std::int64_t count, Stream stream) {
   const bool fits = !fold.inputs.empty() && fold.inputs.size() <= most_inputs && fold.outputs.size() <= most_outputs &&
                     fold.merges.size() == fold.inputs.size() && count >= 0 && supports(fold.op, fold.dtype);

@@ -26,6 +26,7 @@ class FakeKernels final : public detail::cuda::Kernels {
 
   explicit FakeKernels(std::shared_ptr<FakeCuda> cuda) : cuda_(std::move(cuda)) {}
 
+  Status load_all() override;
   Status reduce(const detail::Fold& fold, std::int64_t count, Stream stream) override;
   Status copy(std::span<const detail::cuda::CopyRegion> pieces, Stream stream) override;
   Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count, Stream stream) override;

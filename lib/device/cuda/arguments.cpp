@@ -53,23 +53,29 @@ std::vector<Step> shallowest(std::span<const std::uint8_t> merges) {
   return std::move(stack.back().steps);
 }
 
-/// Stores the merges of `steps` in `arguments`. If each group of four inputs is combined like four leaves of a tree,
-/// stores only the merges that follow each group.
-void put_merges(std::span<const Step> steps, FoldArguments& arguments) {
+/// The merges that follow each group of four inputs and the group of the remaining inputs.
+struct Groups {
+  std::array<std::uint8_t, FoldArguments::most_groups> merges = {};
+  std::size_t count = 0;
+};
+
+/// Returns no groups unless all of them are combined like the leaves of a tree, and the stack of a GroupedInputs is
+/// sufficient.
+Groups groups_of(std::span<const std::uint8_t> merges) {
   static constexpr int of_four[]{0, 1, 0, 2};
   static constexpr int last_of[]{0, 0, 1, 1, 2};  // indexed by the number of inputs
-  arguments.in_fours = true;
-  for (std::size_t first = 0; first < steps.size(); first += 4) {
-    const std::size_t inputs = std::min<std::size_t>(4, steps.size() - first);
+  Groups groups;
+  for (std::size_t first = 0; first < merges.size(); first += 4) {
+    const std::size_t inputs = std::min<std::size_t>(4, merges.size() - first);
     for (std::size_t k = 0; k + 1 < inputs; ++k) {
-      arguments.in_fours = arguments.in_fours && steps[first + k].merges == of_four[k];
+      if (merges[first + k] != of_four[k]) return {};
     }
-    const int left = steps[first + inputs - 1].merges - last_of[inputs];
-    arguments.in_fours = arguments.in_fours && left >= 0;
-    arguments.merges[first / 4] = static_cast<std::uint8_t>(left);
+    const int left = merges[first + inputs - 1] - last_of[inputs];
+    if (left < 0) return {};
+    groups.merges[groups.count++] = static_cast<std::uint8_t>(left);
   }
-  if (arguments.in_fours) return;
-  for (std::size_t k = 0; k < steps.size(); ++k) arguments.merges[k] = static_cast<std::uint8_t>(steps[k].merges);
+  const int depth = stack_depth(std::span(groups.merges).first(groups.count));
+  return depth <= FoldArguments::most_group_depth ? groups : Groups();
 }
 
 int chunk_bytes_for(std::size_t bytes) {
@@ -99,22 +105,24 @@ FoldArguments fold_arguments(const Fold& fold, std::int64_t count, const FoldSha
   LOCKSTEP_CHECK(fold.inputs.size() <= Kernels::most_inputs && fold.outputs.size() <= Kernels::most_outputs);
   std::array<Step, Kernels::most_inputs> steps;
   for (std::size_t k = 0; k < fold.inputs.size(); ++k) steps[k] = {k, fold.merges[k]};
-  if (stack_depth(fold.merges) > FoldArguments::most_depth) {
+  const Groups groups = groups_of(fold.merges);
+  if (stack_depth(fold.merges) > FoldArguments::most_depth) {  // not if there are groups
     const std::vector<Step> reordered = shallowest(fold.merges);
     std::copy(reordered.begin(), reordered.end(), steps.begin());
   }
 
   FoldArguments arguments;
+  std::copy_n(groups.merges.begin(), groups.count, arguments.group_merges);
   std::array<ArrayPlace, Kernels::most_inputs + Kernels::most_outputs> arrays;
   std::size_t array_count = 0;
   for (const Step& step : std::span(steps).first(fold.inputs.size())) {
     const FoldInput& input = fold.inputs[step.input];
     const int k = arguments.input_count++;
     arguments.inputs[k] = input.data;
+    arguments.merges[k] = static_cast<std::uint8_t>(step.merges);
     arguments.accumulated |= static_cast<std::uint64_t>(input.accumulated) << k;
     arrays[array_count++] = {input.data, input.accumulated ? shape.partial_bytes : shape.leaf_bytes};
   }
-  put_merges(std::span(steps).first(fold.inputs.size()), arguments);
   arguments.is_partial = fold.result == FoldResult::partial;
   for (void* const output : fold.outputs) {
     arguments.outputs[arguments.output_count++] = output;
@@ -125,17 +133,19 @@ FoldArguments fold_arguments(const Fold& fold, std::int64_t count, const FoldSha
   return arguments;
 }
 
+bool is_in_groups(const Fold& fold) { return groups_of(fold.merges).count != 0; }
+
+bool has_partials(const Fold& fold) {
+  return std::any_of(fold.inputs.begin(), fold.inputs.end(), [](const FoldInput& input) { return input.accumulated; });
+}
+
 int known_leaves(const Fold& fold) {
   // the results of fold_merges_of_leaves for 2, 3, 4 and 8 leaves
   static constexpr std::uint8_t two[]{0, 1};
   static constexpr std::uint8_t three[]{0, 1, 1};
   static constexpr std::uint8_t four[]{0, 1, 0, 2};
   static constexpr std::uint8_t eight[]{0, 1, 0, 2, 0, 1, 0, 3};
-  if (accumulation_dtype(fold.op, fold.dtype) != fold.dtype) {
-    for (const FoldInput& input : fold.inputs) {
-      if (input.accumulated) return 0;
-    }
-  }
+  if (accumulation_dtype(fold.op, fold.dtype) != fold.dtype && has_partials(fold)) return 0;
   for (const std::span<const std::uint8_t> merges : {std::span<const std::uint8_t>(two), {three}, {four}, {eight}}) {
     if (std::equal(merges.begin(), merges.end(), fold.merges.begin(), fold.merges.end())) {
       return static_cast<int>(merges.size());

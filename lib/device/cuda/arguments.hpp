@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 
 namespace lockstep::detail::cuda {
 
@@ -44,7 +45,30 @@ inline constexpr FoldShape shape_of = {Elements::lanes, sizeof(typename Elements
 /// of inputs; otherwise returns 0.
 [[nodiscard]] int known_leaves(const Fold& fold);
 
-/// Calls `launch` with a LeafInputs or an AnyInputs (see bodies/fold.hpp), as the inputs of `fold` require.
+/// Whether a GroupedInputs can execute `fold`.
+[[nodiscard]] bool is_in_groups(const Fold& fold);
+
+[[nodiscard]] bool has_partials(const Fold& fold);
+
+/// Calls `launch` with a GroupedInputs or an AnyInputs (see bodies/fold.hpp), as the inputs of `fold` require.
+template <class Elements, class Launch>
+Status with_stack(const Fold& fold, const Launch& launch) {
+  if (!is_in_groups(fold)) return launch(AnyInputs<Elements>());
+  if constexpr (!std::is_same_v<typename Elements::Leaf, typename Elements::Partial>) {
+    if (has_partials(fold)) {
+      if constexpr (std::is_same_v<typename Elements::Partial, float>) {
+        return launch(GroupedInputs<Elements, InputKinds::leaves_and_partials>());
+      } else {
+        return launch(AnyInputs<Elements>());  // means of integers are too rare for another kernel of each type
+      }
+    }
+  }
+  return launch(GroupedInputs<Elements, InputKinds::leaves>());
+}
+
+/// Calls `launch` with a LeafInputs, a GroupedInputs or an AnyInputs (see bodies/fold.hpp), as the inputs of `fold`
+/// require. Its elements are `Elements`, possibly with fewer lanes: arguments for `Elements` are valid for both,
+/// because arrays that are aligned for packs of `lanes` elements are aligned for smaller packs.
 template <class Elements, class Launch>
 Status with_inputs(const Fold& fold, const Launch& launch) {
   if constexpr (Elements::has_leaf_kernels) {
@@ -56,7 +80,8 @@ Status with_inputs(const Fold& fold, const Launch& launch) {
       default: break;
     }
   }
-  return launch(AnyInputs<Elements>());
+  using Stacked = std::conditional_t<stack_lanes<Elements> == Elements::lanes, Elements, Narrow<Elements>>;
+  return with_stack<Stacked>(fold, launch);
 }
 
 /// The arguments of one launch. Removes the regions that this launch copies, and empty regions, from `regions`.

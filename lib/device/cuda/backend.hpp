@@ -57,6 +57,7 @@ class Backend {
 
   [[nodiscard]] Api& api() const noexcept { return *tables_.api; }
   [[nodiscard]] Kernels& kernels() const noexcept { return *tables_.kernels; }
+  [[nodiscard]] bool has_kernels() const noexcept { return tables_.kernels != nullptr; }  ///< tests may have none
   [[nodiscard]] const nccl::Library& nccl();
   [[nodiscard]] const Found& found() const noexcept { return found_; }
   [[nodiscard]] int device_count() const noexcept { return static_cast<int>(found_.devices.size()); }

@@ -10,7 +10,12 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-__global__ void __launch_bounds__(threads_per_block) copy_kernel(const __grid_constant__ CopyArguments arguments) {
+/// The number of thread blocks that a multiprocessor must have room for. Without it, the compiler uses so many
+/// registers for five sizes of words that only two blocks fit.
+constexpr int copy_blocks = 4;
+
+__global__ void __launch_bounds__(threads_per_block, copy_blocks)
+    copy_kernel(const __grid_constant__ CopyArguments arguments) {
   copy<DeviceMemory>(arguments, this_worker());
 }
 
@@ -28,12 +33,21 @@ template <class Step>
 Status launch_step(const Step& step, const std::span<float> (&outputs)[Step::written],
                    const std::span<const float> (&inputs)[Step::read], Stream stream) {
   const OptimizerStepArguments<Step> arguments = optimizer_step_arguments(step, outputs, inputs);
-  return launch(optimizer_step_kernel<Step>, arguments, tiles(arguments.split, optimizer_step_lanes, 1).count(),
-                stream);
+  return launch<optimizer_step_kernel<Step>>(arguments, tiles(arguments.split, optimizer_step_lanes, 1).count(),
+                                             stream);
 }
 
 class RealKernels final : public Kernels {
  public:
+  Status load_all() override {
+    for (const KernelEntry* entry = KernelEntry::first(); entry != nullptr; entry = entry->next()) {
+      cudaFuncAttributes attributes;
+      const cudaError_t error = cudaFuncGetAttributes(&attributes, entry->kernel());
+      if (error != cudaSuccess) return static_cast<Status>(error);
+    }
+    return Status::success;
+  }
+
   Status reduce(const Fold& fold, std::int64_t count, Stream stream) override {
     switch (fold.op) {
       case ReduceOp::sum: return launch_sum(fold, count, stream);
@@ -52,7 +66,7 @@ class RealKernels final : public Kernels {
   Status copy(std::span<const CopyRegion> regions, Stream stream) override {
     while (!regions.empty()) {
       const CopyArguments arguments = copy_arguments(regions);
-      const Status status = launch(copy_kernel, arguments, arguments.first_chunk[arguments.region_count], stream);
+      const Status status = launch<copy_kernel>(arguments, arguments.first_chunk[arguments.region_count], stream);
       if (status != Status::success) return status;
     }
     return Status::success;
@@ -61,7 +75,7 @@ class RealKernels final : public Kernels {
   Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count,
               Stream stream) override {
     const FillArguments arguments = fill_arguments(target, element, element_bytes, count);
-    return launch(fill_kernel, arguments, tiles(arguments), stream);
+    return launch<fill_kernel>(arguments, tiles(arguments), stream);
   }
 
   Status apply_sparse_update(const SparseUpdate& update, void* carried, Stream stream) override {

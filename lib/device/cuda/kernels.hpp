@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The interface to the GPU kernels, which tests can replace like the interface to CUDA. All functions start work on
-// `stream`, on the calling thread's current device, and return without waiting. Arrays are in device memory. The
-// results are bitwise equal to the results of the host's kernels.
+// The interface to the GPU kernels, which tests can replace like the interface to CUDA. All functions except load_all
+// start work on `stream`, on the calling thread's current device, and return without waiting. Arrays are in device
+// memory. The results are bitwise equal to the results of the host's kernels.
 
 #pragma once
 
@@ -28,6 +28,11 @@ struct CopyRegion {
 class Kernels {
  public:
   virtual ~Kernels() = default;
+
+  /// Loads the code of all kernels on the current device, so that no later launch loads code, which may wait for
+  /// running kernels, and therefore for other ranks. Thread-safe. Later calls for the same device do nothing, at little
+  /// cost.
+  [[nodiscard]] virtual Status load_all() = 0;
 
   /// The maximum numbers of inputs and outputs of one launch. For more, the caller makes several launches.
   static constexpr int most_inputs = 64;

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace lockstep::detail::cuda {
 
@@ -56,10 +57,34 @@ struct DeviceMemory {
 
 inline __device__ Worker this_worker() { return {blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x)}; }
 
+/// An entry in the list of all kernels of this build, from which load_all loads them. `launch` makes the entry of each
+/// kernel that it is compiled for, so that no kernel can be missing. The entries register themselves, unlike anything
+/// else in this library, because only the compiler knows all instances of the templates. The list is complete after
+/// static initialization, and constant from then on, so that all threads may read it; an entry allocates no memory.
+class KernelEntry {
+ public:
+  explicit KernelEntry(const void* kernel) : kernel_(kernel), next_(first_) { first_ = this; }
+  KernelEntry(const KernelEntry&) = delete;
+  KernelEntry& operator=(const KernelEntry&) = delete;
+
+  [[nodiscard]] static const KernelEntry* first() { return first_; }
+  [[nodiscard]] const KernelEntry* next() const { return next_; }
+  [[nodiscard]] const void* kernel() const { return kernel_; }
+
+ private:
+  static constinit inline const KernelEntry* first_ = nullptr;
+  const void* kernel_;
+  const KernelEntry* next_;
+};
+
+template <auto kernel>
+inline const KernelEntry kernel_entry{reinterpret_cast<const void*>(kernel)};
+
 /// Launches `kernel` with one block per tile, but with no more blocks than are needed to keep all multiprocessors busy.
 /// If `tiles` is 0, launches nothing.
-template <class Arguments>
-Status launch(void (*kernel)(const Arguments), const Arguments& arguments, std::int64_t tiles, Stream stream) {
+template <auto kernel, class Arguments>
+Status launch(const Arguments& arguments, std::int64_t tiles, Stream stream) {
+  static_assert(std::is_same_v<decltype(kernel), void (*)(Arguments)>);
   constexpr int blocks_per_multiprocessor = 16;
   if (tiles == 0) return Status::success;
   int device = 0;
@@ -72,12 +97,24 @@ Status launch(void (*kernel)(const Arguments), const Arguments& arguments, std::
   const std::int64_t most_blocks = std::int64_t{multiprocessors} * blocks_per_multiprocessor;
   const auto blocks = static_cast<unsigned>(tiles < most_blocks ? tiles : most_blocks);
   void* values[]{const_cast<Arguments*>(&arguments)};
-  return static_cast<Status>(
-      cudaLaunchKernel(kernel, dim3(blocks), dim3(threads_per_block), values, 0, static_cast<cudaStream_t>(stream)));
+  return static_cast<Status>(cudaLaunchKernel(kernel_entry<kernel>.kernel(), dim3(blocks), dim3(threads_per_block),
+                                              values, 0, static_cast<cudaStream_t>(stream)));
 }
 
+/// The number of thread blocks for which a multiprocessor must have room; 0: as the compiler chooses. For minima and
+/// maxima of small integers, the compiler would choose so many blocks that registers are spilled to memory.
 template <class Inputs>
-__global__ void __launch_bounds__(threads_per_block) fold_kernel(const __grid_constant__ FoldArguments arguments) {
+inline constexpr int least_blocks = 0;
+template <class T, ReduceOp op>
+  requires(op == ReduceOp::min || op == ReduceOp::max)
+inline constexpr int least_blocks<AnyInputs<Plain<T, op>>> = sizeof(T) == 1 ? 2 : 0;
+template <class T, ReduceOp op>
+  requires(op == ReduceOp::min || op == ReduceOp::max)
+inline constexpr int least_blocks<GroupedInputs<Narrow<Plain<T, op>>, InputKinds::leaves>> = 3;
+
+template <class Inputs>
+__global__ void __launch_bounds__(threads_per_block, least_blocks<Inputs>)
+    fold_kernel(const __grid_constant__ FoldArguments arguments) {
   fold<Inputs, DeviceMemory>(arguments, this_worker());
 }
 
@@ -85,8 +122,8 @@ template <class Elements>
 Status launch_fold(const Fold& fold, std::int64_t count, Stream stream) {
   const FoldArguments arguments = fold_arguments(fold, count, shape_of<Elements>);
   return with_inputs<Elements>(fold, [&]<class Inputs>(Inputs) {
-    return launch(fold_kernel<Inputs>, arguments, tiles(arguments.split, Elements::lanes, Inputs::at_once).count(),
-                  stream);
+    const Tiles all = tiles(arguments.split, Inputs::Elements::lanes, Inputs::at_once);
+    return launch<fold_kernel<Inputs>>(arguments, all.count(), stream);
   });
 }
 

@@ -149,7 +149,12 @@ OpenDevices::Logical& OpenDevices::open(Device device) {
 
 OpenDevices::Gpu& OpenDevices::open_gpu(int device) {
   if (const auto found = gpus_.find(device); found != gpus_.end()) return found->second;
-  Backend::of_this_process().require({DeviceKind::gpu, device}, "device");
+  const Backend& backend = Backend::of_this_process();
+  backend.require({DeviceKind::gpu, device}, "device");
+  if (backend.has_kernels()) {
+    const CurrentDevice current(device);
+    check(backend.api(), backend.kernels().load_all(), "loading the kernels");
+  }
   return gpus_.try_emplace(device, device).first->second;
 }
 

@@ -21,7 +21,7 @@ Status launch_sparse_update(const SparseUpdate& update, void* carried, Stream st
   // ReduceOp::max is not used; with_ordered is called because it distinguishes signed from unsigned integers
   return with_ordered<ReduceOp::max>(update.dtype, [&]<class Elements>(Elements) {
     return with_sparse_update_arguments<Elements>(update, carried, [stream](const SparseUpdateArguments& arguments) {
-      return launch(row_kernel<Elements>, arguments, tiles(arguments, Elements::lanes), stream);
+      return launch<row_kernel<Elements>>(arguments, tiles(arguments, Elements::lanes), stream);
     });
   });
 }

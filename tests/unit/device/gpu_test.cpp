@@ -177,6 +177,20 @@ TEST_F(Gpu, has_events_that_complete_with_their_stream) {
   EXPECT_TRUE(event.is_done());
 }
 
+TEST_F(Gpu, loads_all_kernels_once_when_it_is_opened) {
+  const int before = cuda().calls().count("load_all");
+  static_cast<void>(gpu_memory_resource(gpu(1)));
+  static_cast<void>(gpu_memory_resource(gpu(1, 1)));
+  EXPECT_EQ(cuda().calls().count("load_all"), before + 1);
+}
+
+TEST_F(Gpu, whose_kernels_cannot_be_loaded_is_unavailable) {
+  cuda().calls().fail("load_all", 1, detail::cuda::Status::invalid_value);
+  expect_error(Code::unavailable, {"loading the kernels failed: invalid argument"},
+               [] { static_cast<void>(gpu_memory_resource(gpu(1))); });
+  static_cast<void>(gpu_memory_resource(gpu(1)));
+}
+
 TEST_F(Gpu, has_streams_of_two_priorities) {
   EXPECT_EQ(cuda().priority_of(OwnedStream(0).get()), 0);
   EXPECT_EQ(cuda().priority_of(OwnedStream(0, detail::cuda::Priority::greatest).get()), -5);

@@ -66,6 +66,14 @@ TEST_F(FakeKernelsTest, reduces_in_order_with_the_stream) {
   EXPECT_EQ(cuda_->calls().count("reduce"), 2);
 }
 
+TEST_F(FakeKernelsTest, count_the_loads_of_their_code) {
+  EXPECT_EQ(kernels_.load_all(), Status::success);
+  cuda_->calls().fail("load_all", 1, Status::out_of_memory);
+  EXPECT_EQ(kernels_.load_all(), Status::out_of_memory);
+  EXPECT_EQ(kernels_.load_all(), Status::success);
+  EXPECT_EQ(cuda_->calls().count("load_all"), 3);
+}
+
 TEST_F(FakeKernelsTest, copies_and_fills) {
   float* const a = put({1, 2, 3, 4});
   float* const b = put({0, 0, 0, 0});

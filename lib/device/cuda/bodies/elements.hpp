@@ -30,7 +30,7 @@ struct Ending {
 };
 
 /// The number of elements that a thread processes at a time: at most 8 elements, one word of leaves and two words of
-/// partial results, so that a stack of partial results fits into registers.
+/// partial results.
 template <class Leaf, class Partial>
 inline constexpr int lanes_of = [] {
   int lanes = 8;
@@ -107,6 +107,25 @@ struct Half : Elements<std::uint16_t, float, std::uint16_t, op> {
     if (magnitude > 0x7f800000u) half = 0x7e00u;
     return static_cast<std::uint16_t>(sign | half);
   }
+};
+
+/// The number of elements that a thread processes at a time if it needs a stack of partial results: one word of partial
+/// results, which occupy at least 4 bytes each in registers, but at least 8 bytes of leaves, so that loads are not
+/// small.
+template <class Elements>
+inline constexpr int stack_lanes = [] {
+  constexpr int leaf_bytes = sizeof(typename Elements::Leaf);
+  constexpr int partial_bytes = sizeof(typename Elements::Partial) < 4 ? 4 : sizeof(typename Elements::Partial);
+  int lanes = Elements::lanes;
+  while (lanes * leaf_bytes > 8 && lanes * partial_bytes > 16) lanes /= 2;
+  return lanes;
+}();
+
+/// The element class `Elements`, but with `stack_lanes`. With all lanes, the stack of elements of 16 bits would occupy
+/// so many registers that only two thread blocks fit on a multiprocessor.
+template <class Elements>
+struct Narrow : Elements {
+  static constexpr int lanes = stack_lanes<Elements>;
 };
 
 /// Elements of a mean of integers, accumulated in f64, with results in f64.

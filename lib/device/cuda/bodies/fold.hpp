@@ -21,15 +21,17 @@ namespace lockstep::detail::cuda {
 struct FoldArguments {
   /// The maximum depth of the stack. It is sufficient for every tree if the inputs are in the best order.
   static constexpr int most_depth = std::bit_width(unsigned{Kernels::most_inputs});
+  /// The maximum depth of a stack of groups of four inputs. The inputs of a group need up to two more entries.
+  static constexpr int most_group_depth = most_depth - 2;
+  static constexpr int most_groups = (Kernels::most_inputs + 3) / 4;
 
   Split split;
   int input_count = 0;
   int output_count = 0;
   const void* inputs[Kernels::most_inputs] = {};
   void* outputs[Kernels::most_outputs] = {};
-  /// Whether each group of four inputs is combined like four leaves, and the group of the remaining inputs likewise.
-  bool in_fours = false;
-  std::uint8_t merges[Kernels::most_inputs] = {};  ///< merges after each input; if in_fours, after each group
+  std::uint8_t merges[Kernels::most_inputs] = {};  ///< merges after each input
+  std::uint8_t group_merges[most_groups] = {};     ///< merges after each group of inputs, for GroupedInputs
   std::uint64_t accumulated = 0;                   ///< bit k: input k contains partial results
   bool is_partial = false;                         ///< whether outputs are partial results
   Ending ending;
@@ -75,7 +77,9 @@ struct LeafInputs {
   template <class Place, int size>
   static LOCKSTEP_DEVICE void fold(const FoldArguments& arguments, const Place (&places)[size],
                                    Accumulators<Elements> (&roots)[size]) {
-    Leaves<Elements> leaves[size][number];  // all loads are issued before the first addition
+    // The loads do not depend on the additions, but the compiler limits how many are in flight: nvcc 13 places
+    // additions between the loads, with f32 after each four.
+    Leaves<Elements> leaves[size][number];
     for (int p = 0; p < size; ++p) {
       for (int k = 0; k < number; ++k) {
         leaves[p][k] = places[p].template load<typename Elements::Leaf>(arguments.inputs[k]);
@@ -85,8 +89,8 @@ struct LeafInputs {
   }
 };
 
-/// The stack of values that have not been combined yet.
-template <class Elements>
+/// The stack of values that have not been combined yet. The depth includes the value that is being pushed.
+template <class Elements, int most_depth>
 class Stack {
  public:
   /// Combines the `merges` topmost entries with `value`, and pushes the result.
@@ -105,12 +109,69 @@ class Stack {
 
  private:
   /// One less than the maximum depth: if the stack is full, the next value is combined before it is stored.
-  static constexpr int capacity = FoldArguments::most_depth - 1;
+  static constexpr int capacity = most_depth - 1;
   Accumulators<Elements> entries_[capacity] = {};
   int depth_ = 0;
 };
 
-/// A fold with any merges.
+/// The kinds of inputs for which a kernel has code. If leaves and partial results have the same type, all are leaves.
+enum class InputKinds { leaves, leaves_and_partials };
+
+/// Loads input k, which is of either kind.
+template <class Elements, class Place>
+LOCKSTEP_DEVICE Accumulators<Elements> load_input(const FoldArguments& arguments, int k, const Place& place) {
+  using Leaf = typename Elements::Leaf;
+  using Partial = typename Elements::Partial;
+  if constexpr (!std::is_same_v<Leaf, Partial>) {
+    if ((arguments.accumulated >> k & 1) != 0) return place.template load<Partial>(arguments.inputs[k]);
+  }
+  return widened<Elements>(place.template load<Leaf>(arguments.inputs[k]));
+}
+
+/// A fold that combines each group of four inputs like four leaves, and the group of the remaining inputs likewise.
+template <class Elements_, InputKinds kinds>
+struct GroupedInputs {
+  using Elements = Elements_;
+  static constexpr int at_once = 1;
+
+  template <class Place>
+  static LOCKSTEP_DEVICE void fold(const FoldArguments& arguments, const Place (&places)[1],
+                                   Accumulators<Elements> (&roots)[1]) {
+    Stack<Elements, FoldArguments::most_group_depth> stack;
+    for (int first = 0; first < arguments.input_count; first += 4) {
+      const int inputs = arguments.input_count - first;  // number of inputs from `first` on
+      Accumulators<Elements> nodes[4];
+      load_group(arguments, first, places[0], nodes);
+      if (inputs > 1) nodes[0] = combined<Elements>(nodes[0], nodes[1]);
+      if (inputs > 3) nodes[2] = combined<Elements>(nodes[2], nodes[3]);
+      if (inputs > 2) nodes[0] = combined<Elements>(nodes[0], nodes[2]);
+      stack.push(nodes[0], arguments.group_merges[first / 4]);
+    }
+    roots[0] = stack.root();
+  }
+
+ private:
+  /// Loads up to four inputs from input `first` on.
+  template <class Place>
+  static LOCKSTEP_DEVICE void load_group(const FoldArguments& arguments, int first, const Place& place,
+                                         Accumulators<Elements> (&nodes)[4]) {
+    const int inputs = arguments.input_count - first;
+    if constexpr (kinds == InputKinds::leaves) {
+      // all loads are in flight before the first conversion, which waits for a load
+      Leaves<Elements> leaves[4] = {};
+      unrolled<4>([&](auto k) {
+        if (k < inputs) leaves[k] = place.template load<typename Elements::Leaf>(arguments.inputs[first + k]);
+      });
+      unrolled<4>([&](auto k) { nodes[k] = widened<Elements>(leaves[k]); });
+    } else {
+      unrolled<4>([&](auto k) {
+        if (k < inputs) nodes[k] = load_input<Elements>(arguments, first + k, place);
+      });
+    }
+  }
+};
+
+/// A fold with any merges and any kinds of inputs.
 template <class Elements_>
 struct AnyInputs {
   using Elements = Elements_;
@@ -119,47 +180,14 @@ struct AnyInputs {
   template <class Place>
   static LOCKSTEP_DEVICE void fold(const FoldArguments& arguments, const Place (&places)[1],
                                    Accumulators<Elements> (&roots)[1]) {
-    roots[0] = arguments.in_fours ? fold_fours(arguments, places[0]) : fold_singles(arguments, places[0]);
-  }
-
- private:
-  template <class Place>
-  static LOCKSTEP_DEVICE Accumulators<Elements> fold_fours(const FoldArguments& arguments, const Place& place) {
-    Stack<Elements> stack;
-    for (int first = 0; first < arguments.input_count; first += 4) {
-      const int inputs = arguments.input_count - first;  // number of inputs from `first` on
-      Accumulators<Elements> nodes[4];
-      unrolled<4>([&](auto k) {
-        if (k < inputs) nodes[k] = load(arguments, first + k, place);
-      });
-      if (inputs > 1) nodes[0] = combined<Elements>(nodes[0], nodes[1]);
-      if (inputs > 3) nodes[2] = combined<Elements>(nodes[2], nodes[3]);
-      if (inputs > 2) nodes[0] = combined<Elements>(nodes[0], nodes[2]);
-      stack.push(nodes[0], arguments.merges[first / 4]);
-    }
-    return stack.root();
-  }
-
-  template <class Place>
-  static LOCKSTEP_DEVICE Accumulators<Elements> fold_singles(const FoldArguments& arguments, const Place& place) {
-    Stack<Elements> stack;
-    Accumulators<Elements> next = load(arguments, 0, place);
+    Stack<Elements, FoldArguments::most_depth> stack;
+    Accumulators<Elements> next = load_input<Elements>(arguments, 0, places[0]);
     for (int k = 0; k < arguments.input_count; ++k) {
       const Accumulators<Elements> value = next;
-      if (k + 1 < arguments.input_count) next = load(arguments, k + 1, place);
+      if (k + 1 < arguments.input_count) next = load_input<Elements>(arguments, k + 1, places[0]);
       stack.push(value, arguments.merges[k]);
     }
-    return stack.root();
-  }
-
-  template <class Place>
-  static LOCKSTEP_DEVICE Accumulators<Elements> load(const FoldArguments& arguments, int k, const Place& place) {
-    using Leaf = typename Elements::Leaf;
-    using Partial = typename Elements::Partial;
-    if constexpr (!std::is_same_v<Leaf, Partial>) {
-      if ((arguments.accumulated >> k & 1) != 0) return place.template load<Partial>(arguments.inputs[k]);
-    }
-    return widened<Elements>(place.template load<Leaf>(arguments.inputs[k]));
+    roots[0] = stack.root();
   }
 };
 

@@ -54,13 +54,15 @@ std::chrono::milliseconds Communicator::State::timeout(const ReduceOptions& how)
 std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const Call& call,
                                                                            std::span<const Item> items,
                                                                            const ReduceOptions& how) {
+  std::vector<Device> devices;
   auto checked = propagate(call, how, [&] {
-    auto items_of_ranks = detail::check_items(call, layout, rank, items);
-    for (const Device device : detail::replica_devices(call.kind, items_of_ranks))
+    auto result = detail::check_items(call, layout, rank, items);
+    devices = detail::replica_devices(call.kind, result);
+    for (const Device device : devices)
       detail::cuda::require_no_capture(detail::cuda::stream_of(device), device.index, call.traits().name);
-    return items_of_ranks;
+    return result;
   });
-  const auto group = negotiate_path(detail::replica_devices(call.kind, checked), how.fail_after);
+  const auto group = negotiate_path(devices, how.fail_after);
   return propagate(call, how, [&] {
     if (group != nullptr) group->require_places(call, checked);
     return make_operation_of(group, call, std::move(checked), how);

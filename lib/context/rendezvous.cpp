@@ -39,13 +39,14 @@ std::string text_of(const RendezvousCall& call) {
   return fmt::format("{} of variable \"{}\"", call.user.call, call.user.variable);
 }
 
-/// The name of the collective of a variable's write, which ranks compare; empty for other calls.
-std::string name_of_write(const RendezvousCall& call) {
-  if (call.variable.empty()) return {};
-  return fmt::format("{} to {}", call.user.call, call.variable);
+/// The name of the collective of `call`; empty unless the call writes a variable.
+std::string name_of_collective(const RendezvousCall& call) {
+  return call.variable.empty() ? std::string() : name_of_write(call.user);
 }
 
 }  // namespace
+
+std::string name_of_write(const UserCall& write) { return fmt::format("{} to {}", write.call, write.variable); }
 
 void Step::meet(int local, const RendezvousCall& call) {
   Slot& mine = slot(local);
@@ -270,7 +271,7 @@ void Step::reduce(const RendezvousCall& call) {
   }
   if (unchanged) return;
   gather_items(call, 0, replicas_.size());
-  team_.reduce(items_, call.op, name_of_write(call), options_of(call));
+  team_.reduce(items_, call.op, name_of_collective(call), options_of(call));
 }
 
 void Step::broadcast(const RendezvousCall& call) {
@@ -279,7 +280,8 @@ void Step::broadcast(const RendezvousCall& call) {
   gather_items(call, is_here ? static_cast<std::size_t>(local) : 0, is_here ? 1 : 0);
   const int root = team_.communicator().layout().rank_of(call.root);
   // ranks compare names and `root`; but `root` is only the rank of the root replica, so the name states the replica
-  const std::string name = call.root != 0 ? fmt::format("broadcast of replica {}", call.root) : name_of_write(call);
+  const std::string name =
+      call.root != 0 ? fmt::format("broadcast of replica {}", call.root) : name_of_collective(call);
   team_.broadcast(items_, root, {.order = {}, .name = name, .where = options_of(call).where});
 }
 

@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct UserCall {
   std::string_view call;
   std::string_view variable;  ///< name of its variable, or empty
 };
+
+/// The name of the collective of a write of a variable, which ranks compare: "assign to w".
+[[nodiscard]] std::string name_of_write(const UserCall& write);
 
 /// The call of one replica in a rendezvous. Stored on the stack of that replica until the rendezvous ends.
 struct RendezvousCall {

@@ -36,18 +36,12 @@
 namespace lockstep {
 namespace {
 
-/// The user's call, as errors of its collectives show it.
-struct ScatterCall {
-  std::string_view name;
-  std::source_location where;
-};
-
 /// Concatenates the rows of all replicas, in the order of replica ids, on each device in `places`; `local` holds the
 /// slices of this rank's replicas. Replicas may have different numbers of rows; dtypes and row shapes are equal. Either
 /// all slices of all ranks are in host memory, or all are on GPUs. Cross-replica context. Collective; throws
 /// Error(mismatch) if the names of `call` differ between ranks. Cost: see reduce_slices.
 std::vector<IndexedSlices> gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
-                                         std::span<const Device> places, const ScatterCall& call) {
+                                         std::span<const Device> places, const ReduceOptions& call) {
   CommunicationOptions options;
   options.where = call.where;
   std::vector<const IndexedSlices*> components;
@@ -71,12 +65,10 @@ IndexedSlices rows_like(const IndexedSlices& like, std::int64_t count) {
 
 /// Returns the rows of replica 0 on every rank. All slices must be in host memory. Context and errors are as for
 /// gather_slices. Collective. Cost: two broadcasts.
-IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices> local, const ScatterCall& call) {
+IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices> local, const ReduceOptions& call) {
   if (team.communicator().size() == 1) return local.front();
   const bool is_root = team.communicator().rank() == 0;
-  const auto broadcast = [&](std::span<const Item> items) {
-    team.broadcast(items, 0, {.order = {}, .name = call.name, .where = call.where});
-  };
+  const auto broadcast = [&](std::span<const Item> items) { team.broadcast(items, 0, call); };
   std::int64_t count = local.front().indices.element_count();
   const ConstTensorView count_input = view_of(std::span<const std::int64_t>(&count, 1));
   const TensorView count_output = view_of(std::span(&count, 1));
@@ -181,7 +173,7 @@ IndexedSlices at(Device place, const IndexedSlices& slices) {
 
 /// For each local replica, the rows of all replicas. If all copies of all ranks are on GPUs, GPUs exchange the rows.
 PerReplica<IndexedSlices> gathered(ReplicaTeam& team, const VariableState& state, std::vector<IndexedSlices> local,
-                                   const ScatterCall& call) {
+                                   const ReduceOptions& call) {
   const int first = team.first_replica_id();
   if (team.replicas() == 1) return PerReplica<IndexedSlices>(std::move(local), first);
   if (team.devices_are_mixed() || detail::is_on_host(state.copies.front().device())) {
@@ -197,7 +189,7 @@ PerReplica<IndexedSlices> gathered(ReplicaTeam& team, const VariableState& state
 }
 
 /// For each local replica, the rows of replica 0. If there are several ranks, the rows are sent through host memory.
-PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices> local, const ScatterCall& call) {
+PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices> local, const ReduceOptions& call) {
   if (team.communicator().size() > 1) {
     for (IndexedSlices& slices : local) slices = at(Device{}, slices);
   }
@@ -221,8 +213,8 @@ PerReplica<IndexedSlices> joined(ReplicaTeam& team, const PerReplica<ScatterRequ
     }
     local.push_back(request.slices);
   }
-  const std::string name = fmt::format("{} to {}", name_of(first.op), first.state->options.name);
-  const ScatterCall call{name, first.where};
+  const std::string name = name_of_write({name_of(first.op), first.state->options.name});
+  const ReduceOptions call{.order = {}, .name = name, .where = first.where};
   return is_reduced(*first.state) ? gathered(team, *first.state, std::move(local), call)
                                   : broadcast(team, std::move(local), call);
 }

@@ -34,7 +34,7 @@ enum class Status : int {
   unknown = 999,
 };
 
-/// cudaStream_t, cudaEvent_t and cudaMemPool_t. Null means that there is no such object.
+/// cudaStream_t, cudaEvent_t and cudaMemPool_t; null if there is none.
 using Stream = void*;
 using Event = void*;
 using Pool = void*;

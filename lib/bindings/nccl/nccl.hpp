@@ -30,7 +30,7 @@ enum class Result : int {
   in_progress = 7,
 };
 
-/// ncclComm_t and cudaStream_t. Null means that there is no such object.
+/// ncclComm_t and cudaStream_t; null if there is none.
 using Comm = void*;
 using Stream = void*;
 

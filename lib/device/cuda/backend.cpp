@@ -6,8 +6,8 @@
 #include "base/check.hpp"
 #include "base/fork.hpp"
 #include "bindings/nccl/nccl.hpp"
-#include "device/cuda/event_pool.hpp"
 #include "device/cuda/open_devices.hpp"
+#include "device/cuda/streams.hpp"
 
 #include <atomic>
 #include <utility>

@@ -6,7 +6,6 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/processor.hpp"
-#include "device/cuda/event_pool.hpp"
 #include "device/cuda/open_devices.hpp"
 #include "device/cuda/wait_limit.hpp"
 
@@ -31,6 +30,10 @@ bool has_come(Status status, std::string_view call) {
   }
   check(api(), status, call);
   return true;
+}
+
+void destroy(Event event, int device) noexcept {
+  give_back(device, "cudaEventDestroy", [event](Api& api) { return api.event_destroy(event); });
 }
 
 }  // namespace
@@ -112,6 +115,36 @@ void give_back(int device, std::string_view call, const std::function<Status(Api
     if (status != runtime_unloading) check(backend.api(), status, call);
   } catch (const std::exception& error) {
     if (!has_failed.exchange(true)) log_warning("gpu:{}: a resource could not be freed: {}", device, error.what());
+  }
+}
+
+EventPool::~EventPool() {
+  const MutexLock lock(mutex_);
+  for (const auto& [device, events] : free_) {
+    for (const Event event : events) destroy(event, device);
+  }
+}
+
+Event EventPool::take(Api& api, int device) {
+  {
+    const MutexLock lock(mutex_);
+    if (std::vector<Event>& events = free_[device]; !events.empty()) {
+      const Event event = events.back();
+      events.pop_back();
+      return event;
+    }
+  }
+  Event made = nullptr;
+  check(api, api.event_create(made), "cudaEventCreate");
+  return made;
+}
+
+void EventPool::give_back(Event event, int device) noexcept {
+  try {
+    const MutexLock lock(mutex_);
+    free_[device].push_back(event);
+  } catch (const std::exception&) {  // no memory for an entry
+    destroy(event, device);
   }
 }
 

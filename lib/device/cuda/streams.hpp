@@ -7,12 +7,15 @@
 
 #include <lockstep/core/device.hpp>
 
+#include "base/mutex.hpp"
 #include "device/cuda/backend.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::detail::cuda {
 
@@ -65,6 +68,26 @@ void wait_until(const std::function<bool()>& is_done, std::string_view who, Devi
 /// For destructors: runs `action`, which frees a resource of `device` by CUDA's function `call`. Logs only the first
 /// failure in the process. Does nothing in a child process of fork().
 void give_back(int device, std::string_view call, const std::function<Status(Api&)>& action) noexcept;
+
+/// Keeps events for later use: a collective needs several, and their creation and destruction would be a third of its
+/// calls of CUDA. Thread-safe.
+class EventPool {
+ public:
+  EventPool() = default;
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+  /// Destroys the events.
+  ~EventPool();
+
+  /// An event of `device`, which must be the current device. It may have been recorded before. Throws
+  /// Error(unavailable) if CUDA fails.
+  [[nodiscard]] Event take(Api& api, int device);
+  void give_back(Event event, int device) noexcept;
+
+ private:
+  Mutex mutex_;
+  std::map<int, std::vector<Event>> free_ LOCKSTEP_GUARDED_BY(mutex_);  // by device
+};
 
 /// An event of one device. It can be recorded repeatedly.
 class OwnedEvent {

@@ -26,7 +26,7 @@ std::string name_ranks(const std::vector<int>& ranks) {
 
 std::string number(Position position) {
   return position.first == 0 ? fmt::format("#{}", position.second)
-                             : fmt::format("#{} of epoch {}", position.second, position.first);
+                             : fmt::format("#{} after failure {}", position.second, position.first);
 }
 
 std::string name_operation(const Operation& operation) {

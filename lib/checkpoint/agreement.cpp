@@ -4,6 +4,7 @@
 #include "checkpoint/agreement.hpp"
 
 #include "base/check.hpp"
+#include "base/foreign_exception.hpp"
 #include "collectives/internal_call.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -70,7 +71,7 @@ RankFailure failure_of(const std::exception_ptr& error) {
   } catch (const std::exception& other) {
     return {Code::internal, other.what()};
   } catch (...) {
-    return {Code::internal, "an exception that is not a std::exception"};
+    return {Code::internal, text_of_foreign_exception()};
   }
 }
 

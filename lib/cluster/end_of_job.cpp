@@ -3,6 +3,7 @@
 
 #include "cluster/end_of_job.hpp"
 
+#include "base/foreign_exception.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "bindings/mpi/mpi.hpp"
@@ -68,7 +69,7 @@ int end_members(MPI_Comm, int, void*, void*) {
 }
 
 struct AbortReason {
-  std::string text = "an unknown exception";
+  std::string text;
   int code = exit_code::failure;
   bool is_shared = false;  // every rank throws the same error
   bool is_echo = false;    // another rank has propagated the error, and prints it
@@ -96,7 +97,9 @@ AbortReason current_abort_reason() noexcept {
     reason.is_echo = error.code() == Code::unavailable;
   } catch (const std::exception& error) {
     reason.text = error.what();
-  } catch (...) {}
+  } catch (...) {
+    reason.text = text_of_foreign_exception();
+  }
   return reason;
 }
 

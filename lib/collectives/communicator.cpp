@@ -264,7 +264,9 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
     state->carry_steps = detail::make_carry_steps(state->layout, made.node_leaders(), state->rank, path);
   const auto refuse = [&](const std::string& text) {
     communicator.abort(text);
-    detail::throw_error(Code::invalid_argument, "communicator \"{}\": {}", options.name, text);
+    const bool has_name = options.name != CommunicatorOptions().name;
+    detail::throw_error(Code::invalid_argument, "communicator{}: {}", has_name ? " \"" + options.name + "\"" : "",
+                        text);
   };
   if (fail_after.count() <= 0) refuse(fmt::format("fail_after is {} ms; it must be positive", fail_after.count()));
   if (warn_after.count() <= 0) refuse(fmt::format("warn_after is {} ms; it must be positive", warn_after.count()));

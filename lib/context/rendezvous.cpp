@@ -5,6 +5,7 @@
 // for the rank.
 
 #include "base/check.hpp"
+#include "collectives/call/descriptor.hpp"
 #include "collectives/engine/propagation_mark.hpp"
 #include "context/step.hpp"
 #include "context/thread_context.hpp"
@@ -33,10 +34,12 @@ CommunicationOptions options_of(const RendezvousCall& call) {
   return call.options != nullptr ? *call.options : CommunicationOptions{};
 }
 
+/// The user's call, and its line if that is known.
 std::string text_of(const RendezvousCall& call) {
-  if (call.user.call.empty()) return std::string(name_of(call.kind));
-  if (call.user.variable.empty()) return std::string(call.user.call);
-  return fmt::format("{} of variable \"{}\"", call.user.call, call.user.variable);
+  std::string text(call.user.call.empty() ? name_of(call.kind) : call.user.call);
+  if (!call.user.variable.empty()) text += fmt::format(" of variable \"{}\"", call.user.variable);
+  if (call.options != nullptr) text += detail::describe(call.options->where);
+  return text;
 }
 
 /// The name of the collective of `call`; empty unless the call writes a variable.
@@ -193,7 +196,7 @@ void Step::check_calls_agree() {
                           const std::string& there) {
     throw Error(code,
                 fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call",
-                            name_of(first.kind), what, there, id + local, here, id),
+                            text_of(first), what, there, id + local, here, id),
                 {team_.communicator().rank(), id + local, std::string(name_of(first.kind)), -1});
   };
   for (int i = 1; i < team_.local_replicas(); ++i) {
@@ -209,9 +212,9 @@ void Step::check_calls_agree() {
     if (first.function.call != nullptr) {
       if (*other.part.type != *first.part.type) {
         throw Error(Code::failed_precondition,
-                    fmt::format("{}: the types of the arguments or of the result differ between replica {} and "
-                                "replica {}; all replicas must make the same call",
-                                name_of(first.kind), id + i, id),
+                    fmt::format("{}: replica {} passes arguments of other types than replica {}, or its function "
+                                "returns another type; all replicas must make the same call",
+                                text_of(first), id + i, id),
                     {team_.communicator().rank(), id + i, std::string(name_of(first.kind)), -1});
       }
       continue;

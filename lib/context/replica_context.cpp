@@ -68,7 +68,8 @@ std::vector<Tensor> ReplicaContext::gather_views(int axis, const CommunicationOp
                       {},
                       {},
                       {&typeid(GatherPart), &part, nullptr},
-                      {nullptr, step_.team().hooks().all_gather}});
+                      {nullptr, step_.team().hooks().all_gather},
+                      &options});
   return results;
 }
 
@@ -79,7 +80,8 @@ void ReplicaContext::all_reduce_mixed(ReduceOp op, const CommunicationOptions& o
                       {},
                       {},
                       {&typeid(MixedPart), &part, nullptr},
-                      {nullptr, step_.team().hooks().all_reduce_mixed}});
+                      {nullptr, step_.team().hooks().all_reduce_mixed},
+                      &options});
 }
 
 void ReplicaContext::merge(detail::MergePart part, detail::MergeFunction function) {

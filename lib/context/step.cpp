@@ -4,6 +4,7 @@
 #include "context/step.hpp"
 
 #include "base/check.hpp"
+#include "base/foreign_exception.hpp"
 #include "context/thread_context.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ std::string text_of(const std::exception_ptr& exception) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "an exception that is not a std::exception";
+    return detail::text_of_foreign_exception();
   }
 }
 

@@ -4,6 +4,7 @@
 // The replica collectives that use the strategy's cross-device operations: all_gather, and all_reduce of sparse values.
 // The first local replica runs the collective for the rank, on the values of all local replicas.
 
+#include "collectives/call/descriptor.hpp"
 #include "context/replica_team.hpp"
 #include "context/step.hpp"
 #include "cross_device/distributed_items.hpp"
@@ -28,16 +29,17 @@ const Part& part_of(std::span<const detail::MergePart> parts, std::size_t i) {
 }
 
 /// Throws Error(mismatch) on all ranks if the value of the first local replica (`here`) differs from the value of local
-/// replica i (`there`).
-void require_equal(ReplicaTeam& team, std::string_view call, std::string_view what, std::size_t i,
-                   std::string_view here, std::string_view there) {
+/// replica i (`there`). `options` are those of replica i.
+void require_equal(ReplicaTeam& team, std::string_view call, const CommunicationOptions& options, std::string_view what,
+                   std::size_t i, std::string_view here, std::string_view there) {
   if (here == there) return;
   const int first = team.first_replica_id();
   detail::propagate(team.communicator(), [&] {
-    throw Error(Code::mismatch,
-                fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call",
-                            call, what, there, first + static_cast<int>(i), here, first),
-                {team.communicator().rank(), first + static_cast<int>(i), std::string(call), -1});
+    throw Error(
+        Code::mismatch,
+        fmt::format("{}{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call", call,
+                    detail::describe(options.where), what, there, first + static_cast<int>(i), here, first),
+        {team.communicator().rank(), first + static_cast<int>(i), std::string(call), -1});
   });
 }
 
@@ -49,8 +51,8 @@ void all_gather_parts(void* /*object*/, std::span<const detail::MergePart> parts
   std::vector<std::vector<ConstTensorView>> values(first.inputs.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const GatherPart& part = part_of<GatherPart>(parts, i);
-    require_equal(team, "all_gather", "axis", i, std::to_string(first.axis), std::to_string(part.axis));
-    require_equal(team, "all_gather", "the number of values", i, std::to_string(first.inputs.size()),
+    require_equal(team, "all_gather", part.options, "axis", i, std::to_string(first.axis), std::to_string(part.axis));
+    require_equal(team, "all_gather", part.options, "the number of values", i, std::to_string(first.inputs.size()),
                   std::to_string(part.inputs.size()));
     for (std::size_t k = 0; k < values.size(); ++k) values[k].push_back(part.inputs[k]);
   }
@@ -85,14 +87,14 @@ MixedItems items_of(ReplicaTeam& team, std::span<const detail::MergePart> parts)
   items.sparse_outputs.resize(first.sparse_inputs.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const MixedPart& part = part_of<MixedPart>(parts, i);
-    require_equal(team, "all_reduce", "op", i, to_string(first.op), to_string(part.op));
-    require_equal(team, "all_reduce", "the number of dense values", i, std::to_string(first.inputs.size()),
-                  std::to_string(part.inputs.size()));
-    require_equal(team, "all_reduce", "the number of IndexedSlices", i, std::to_string(first.sparse_inputs.size()),
-                  std::to_string(part.sparse_inputs.size()));
+    require_equal(team, "all_reduce", part.options, "op", i, to_string(first.op), to_string(part.op));
+    require_equal(team, "all_reduce", part.options, "the number of dense values", i,
+                  std::to_string(first.inputs.size()), std::to_string(part.inputs.size()));
+    require_equal(team, "all_reduce", part.options, "the number of IndexedSlices", i,
+                  std::to_string(first.sparse_inputs.size()), std::to_string(part.sparse_inputs.size()));
     for (std::size_t k = 0; k < part.inputs.size(); ++k) {
       const ConstTensorView& mine = part.inputs[k];
-      require_equal(team, "all_reduce", fmt::format("dense value {}", k), i,
+      require_equal(team, "all_reduce", part.options, fmt::format("dense value {}", k), i,
                     fmt::format("{}{}", to_string(first.inputs[k].dtype), to_string(first.inputs[k].shape)),
                     fmt::format("{}{}", to_string(mine.dtype), to_string(mine.shape)));
       items.inputs[k].push_back(mine);

@@ -4,6 +4,7 @@
 #include "collectives/engine/engine.hpp"
 
 #include "base/check.hpp"
+#include "base/foreign_exception.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/processor.hpp"
@@ -163,7 +164,8 @@ void Engine::run_recovery(const std::function<std::shared_ptr<Operation>()>& nex
       const MutexLock lock(mutex_);
       if (recovery->error() == nullptr || recovery->error() != epoch_.ended_before_recovery() || Clock::now() > until)
         throw;
-      log_warning("{}: recover goes on after a failure of another rank: {}", options_.name, error.text());
+      log_warning("{}: recover begins again, because another rank has failed meanwhile: {}", options_.name,
+                  error.text());
     }
   }
 }
@@ -598,7 +600,7 @@ void Engine::propagate_current_exception(FoundBy found_by, const std::source_loc
   } catch (const std::exception& error) {
     epoch_.propagate(nullptr, error.what(), where, found_by, may_send);
   } catch (...) {
-    epoch_.propagate(nullptr, "an exception that is not a std::exception", where, found_by, may_send);
+    epoch_.propagate(nullptr, text_of_foreign_exception(), where, found_by, may_send);
   }
 }
 

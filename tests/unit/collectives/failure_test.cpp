@@ -284,7 +284,7 @@ TEST(Failure, of_any_type_is_propagated_once) {
           propagate_on_rank_1(comm, std::bad_alloc(), FoundBy::this_rank, "bad_alloc");
           propagate_on_rank_1(comm, std::bad_alloc(), FoundBy::all_ranks, "bad_alloc");
           propagate_on_rank_1(comm, std::logic_error("rot"), FoundBy::this_rank, "rot");
-          propagate_on_rank_1(comm, 17, FoundBy::this_rank, "not a std::exception");
+          propagate_on_rank_1(comm, 17, FoundBy::this_rank, "an exception of type int, which is not a std::exception");
         }
       },
       short_deadline(5000));

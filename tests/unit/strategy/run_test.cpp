@@ -207,17 +207,16 @@ TEST(RunFailure, of_a_replica_that_returns_early_names_the_call_that_the_user_ma
   MirroredStrategy strategy = mirrored(2);
   const auto m = strategy.variable<float>(1.0F, {.name = "m", .aggregation = VariableAggregation::mean});
   const auto expect_named = [&](const std::string& call, const auto& make) {
-    expect_error(Code::failed_precondition, {"replica 0 returned from the step while replica 1 waits in " + call + ";"},
-                 [&] {
-                   strategy.run([&](ReplicaContext& replica) {
-                     if (replica.local_replica() == 1) make(replica);
-                   });
-                 });
+    expect_error(Code::failed_precondition, {"replica 0 returned from the step while replica 1 waits in " + call}, [&] {
+      strategy.run([&](ReplicaContext& replica) {
+        if (replica.local_replica() == 1) make(replica);
+      });
+    });
   };
-  expect_named("assign_add of variable \"m\"", [&](ReplicaContext&) { m.assign_add(1.0F); });
+  expect_named("assign_add of variable \"m\" at strategy/run_test.cpp:", [&](ReplicaContext&) { m.assign_add(1.0F); });
   expect_named("the creation of variable \"late\"",
                [&](ReplicaContext&) { (void)strategy.variable<float>(1.0F, {.name = "late"}); });
-  expect_named("merge_call", [](ReplicaContext& replica) { replica.merge_call([](Strategy&) {}); });
+  expect_named("merge_call;", [](ReplicaContext& replica) { replica.merge_call([](Strategy&) {}); });
 }
 
 TEST(RunFailure, of_a_replica_that_returns_early_is_detected_at_once) {
@@ -225,8 +224,8 @@ TEST(RunFailure, of_a_replica_that_returns_early_is_detected_at_once) {
     for (const int early : {0, 1, 2}) {
       MirroredStrategy strategy = mirrored(3);
       expect_error(Code::failed_precondition,
-                   {"replica " + std::to_string(early) + " returned from the step", "waits in all_reduce",
-                    "each must make the same calls"},
+                   {"replica " + std::to_string(early) + " returned from the step",
+                    "waits in all_reduce at strategy/run_test.cpp:", "each must make the same calls"},
                    [&] {
                      strategy.run({.mode = mode}, [&](ReplicaContext& replica) {
                        if (replica.local_replica() != early) (void)replica.all_reduce(ReduceOp::sum, 1.0F);

@@ -34,7 +34,7 @@ class Report {
   /// if they compute on CPUs.
   Report(const Options& options, lockstep::Strategy& strategy, std::int64_t steps, const std::string& backend);
 
-  /// Prints a line of progress, at most once a second.
+  /// Reports loss, progress and speed for LOCKSTEP_METRICS, and prints a line of progress at most once a second.
   void progress(const Summary& so_far);
   void resumed(std::int64_t step) const;
   void preempted(std::int64_t step, const std::string& folder) const;

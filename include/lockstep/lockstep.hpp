@@ -18,8 +18,10 @@
 #include <lockstep/cluster/host_topology.hpp>
 #include <lockstep/cluster/mpi_cluster_resolver.hpp>
 #include <lockstep/cluster/replica_layout.hpp>
+#include <lockstep/cluster/report_value.hpp>
 #include <lockstep/cluster/slurm_cluster_resolver.hpp>
 #include <lockstep/cluster/tf_config_cluster_resolver.hpp>
+#include <lockstep/cluster/trace.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/plan.hpp>

@@ -39,6 +39,7 @@ class TimeStampClock {
       const double ago = (static_cast<double>(last_stamp_) - static_cast<double>(stamp)) * microseconds_per_tick_;
       return wall_ - static_cast<std::int64_t>(ago);
     }
+    [[nodiscard]] double seconds_per_tick() const noexcept { return microseconds_per_tick_ / 1e6; }
 
    private:
     friend class TimeStampClock;

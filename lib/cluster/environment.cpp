@@ -18,8 +18,10 @@
 #include "cluster/job.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/quit_signal.hpp"
+#include "cluster/reporter.hpp"
 #include "cluster/settings.hpp"
 #include "cluster/topology.hpp"
+#include "cluster/trace_merge.hpp"
 #include "kernels/target.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -121,6 +123,8 @@ struct Environment::Node {
   }
   std::vector<std::shared_ptr<const detail::ProcessWatch>> watches;  ///< by rank; null for ranks of other nodes
   detail::FinalizeOptions finalize{};
+  std::unique_ptr<detail::Reporter> reporter;  ///< null if there are no metrics and no trace
+  std::string trace_directory;                 ///< of LOCKSTEP_TRACE
   bool all_initialized_mpi = false;  ///< if false, the program finalizes MPI on some ranks, and they send no messages
 
   /// Finds the nodes of `job`, and the ranks of this node. Collective over all ranks of `job`; all ranks have passed
@@ -183,6 +187,8 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
   try {
     settings = detail::settings_from_environment();
     set_nccl_library(options.nccl_library);
+    if (!settings.metrics_file.empty() || !settings.trace_directory.empty())
+      node->reporter = std::make_unique<detail::Reporter>(settings, rank_, size_);
   } catch (const Error& own) {
     error.set(own);
   }
@@ -213,6 +219,8 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
   if (settings.recorder_entries > 0 && !settings.recorder_directory.empty() && node->local_rank == 0)
     detail::prepare_record_directory(settings.recorder_directory);
   settings.recorder_entries > 0 ? node->quit_signal.start() : node->quit_signal.stop();
+  if (node->reporter != nullptr) node->reporter->start();
+  node->trace_directory = settings.trace_directory;
   node->finalize = {settings.warn_after, options.finalize_after.value_or(settings.fail_after)};
   node_ = std::move(node);
   if (rank_ == 0) detail::report_unknown_variables();
@@ -221,6 +229,7 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
 Environment::~Environment() {
   if (detail::fork_depth() != fork_depth_) return;  // in a forked child: only the parent finalizes MPI
   exists = false;
+  node_->reporter.reset();  // closes the file of the trace before the last barrier
   if (std::uncaught_exceptions() > exceptions_) {
     detail::log_warning("Environment is destroyed by an exception; aborting the job in 2 s");
     detail::tell_members("an exception has destroyed its Environment");
@@ -243,6 +252,9 @@ Environment::~Environment() {
   mpi::Comm comm = std::move(job->comm);
   if (!node_->all_initialized_mpi) comm = {};
   detail::finalize_within_deadline(std::move(comm), node_->watches, node_->finalize);
+  // all ranks have closed their files
+  if (rank_ == 0 && node_->all_initialized_mpi && !node_->trace_directory.empty())
+    detail::merge_trace_of_this_job(node_->trace_directory, size_);
 }
 
 std::string Environment::thread_level() const { return mpi::thread_level_name(mpi::thread_level()); }

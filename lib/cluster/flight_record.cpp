@@ -6,20 +6,18 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "cluster/files.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/settings.hpp"
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/cluster/flight_record.hpp>
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -91,11 +89,6 @@ OrderedJson to_json(const CommunicatorRecord& record) {
   return json;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 /// Content of the record, before it is written to a file.
 struct Contents {
   std::string job = name_of_this_job();
@@ -151,37 +144,11 @@ std::string default_path(const Contents& contents) {
   return directory_of(contents) + "/" + name + ".json";
 }
 
-[[noreturn]] void throw_cannot_write(const std::string& path) {
-  throw_error(Code::unavailable, "cannot write the flight record {}: {}", path, std::generic_category().message(errno));
-}
-
-/// Replaces a file atomically: readers see the old file or the new file. Links that other users have made in a shared
-/// directory are not followed.
-void replace_file(const std::string& path, const std::string& text) {
-  static std::atomic<unsigned> count{0};  // several threads may write at the same time
-  const std::string part = fmt::format("{}.part{}-{}", path, ::getpid(), ++count);
-  ::unlink(part.c_str());
-  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file < 0) throw_cannot_write(path);
-  std::string_view rest = text;
-  bool is_good = true;
-  while (is_good && !rest.empty()) {
-    const ssize_t written = ::write(file, rest.data(), rest.size());
-    if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
-    is_good = written > 0 || (written < 0 && errno == EINTR);
-  }
-  const int error = errno;
-  if (::close(file) == 0 && is_good && ::rename(part.c_str(), path.c_str()) == 0) return;
-  const int last_error = is_good ? errno : error;
-  ::unlink(part.c_str());
-  errno = last_error;
-  throw_cannot_write(path);
-}
-
 std::string write_contents(const Contents& contents, const std::string& path) {
   std::string chosen = path.empty() ? default_path(contents) : path;
   // the user's texts may have bytes that are not UTF-8
-  replace_file(chosen, contents.json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+  replace_file(chosen, contents.json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n",
+               "the flight record");
   return chosen;
 }
 

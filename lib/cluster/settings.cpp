@@ -21,9 +21,9 @@ namespace lockstep::detail {
 namespace {
 
 // LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first used
-constexpr std::array<std::string_view, 7> known_names{
+constexpr std::array<std::string_view, 9> known_names{
     "LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON",
-    "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",  "LOCKSTEP_RECORDER"};
+    "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",  "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS", "LOCKSTEP_TRACE"};
 constexpr std::array<std::string_view, 2> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_"};
 
 std::optional<std::string_view> variable(const char* name) {
@@ -82,6 +82,13 @@ void read_recorder(std::string_view text, Settings& settings) {
   if (has_directory) settings.recorder_directory = text.substr(comma + 1);
 }
 
+/// The value of a variable that names a file or a directory; empty if the variable is not set.
+std::string path_in(const char* name, std::string_view what) {
+  const char* const value = std::getenv(name);
+  if (value != nullptr && *value == '\0') throw_error(Code::invalid_argument, "{}=\"\": expected {}", name, what);
+  return value != nullptr ? value : "";
+}
+
 bool read_switch(const char* name, std::string_view text) {
   if (text == "1") return true;
   if (text == "0") return false;
@@ -110,6 +117,8 @@ Settings settings_from_environment() {
     settings.share_memory = read_switch("LOCKSTEP_SHARED_MEMORY", *text);
   }
   if (const auto text = variable("LOCKSTEP_RECORDER")) read_recorder(*text, settings);
+  settings.metrics_file = path_in("LOCKSTEP_METRICS", "the name of a file, such as metrics.jsonl or metrics.prom");
+  settings.trace_directory = path_in("LOCKSTEP_TRACE", "the name of a directory, such as trace");
   return settings;
 }
 

@@ -21,6 +21,8 @@ struct Settings {
   bool share_memory = true;
   std::size_t recorder_entries = 512;  ///< operations in the flight record of each communicator; 0: no recorder
   std::string recorder_directory;      ///< empty: a directory for temporary files
+  std::string metrics_file;            ///< empty: no metrics
+  std::string trace_directory;         ///< empty: no trace
   std::string radices;                 ///< stages of all_reduce and of large reduces; empty: chosen by the planner
 };
 
@@ -32,6 +34,8 @@ struct Settings {
 ///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different nodes
 ///   LOCKSTEP_RECORDER=ENTRIES[,DIRECTORY]  operations in the flight record of each communicator, and the directory
 ///                                        of its file; 0: no recorder
+///   LOCKSTEP_METRICS=FILE                every rank writes metrics to FILE, with `.rankN` before the extension
+///   LOCKSTEP_TRACE=DIRECTORY             every rank writes the times of its operations to a file in DIRECTORY
 ///   LOCKSTEP_ALLOW_SINGLETON=1           accept one MPI rank although the launcher started several
 [[nodiscard]] Settings settings_from_environment();
 

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "input/distributed_implementation.hpp"
 
+#include <lockstep/cluster/trace.hpp>
 #include <lockstep/context/context.hpp>
 
 #include <fmt/format.h>
@@ -55,6 +56,7 @@ bool DistributedReader::Implementation::next(StepBatches& batches) {
         "get_next, get_next_as_optional: called in replica context; call it outside of the step function, and pass the "
         "batches to run");
   }
+  const TraceRange range("get_next");
   const bool more = do_next(batches);
   if (more) ++position_.step;
   const auto now = waited();

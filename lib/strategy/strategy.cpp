@@ -9,6 +9,7 @@
 #include "device/host/memory_resources.hpp"
 #include "strategy/strategy_access.hpp"
 
+#include <lockstep/cluster/trace.hpp>
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
 
 #include <fmt/format.h>
@@ -61,6 +62,7 @@ int Strategy::first_replica() const noexcept { return team_->first_replica_id();
 Scope Strategy::scope() { return Scope(*this); }
 
 void Strategy::run_task(ReplicaTask task, const RunOptions& options) {
+  const TraceRange range("run");
   team_->warn_of_ignored(options);
   team_->run(this, task, options.mode);
 }

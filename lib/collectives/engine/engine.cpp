@@ -59,6 +59,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
       agreement_(make_agreement(*transport_, control_)),
       recorder_(options_.name, *transport_, options_.recorder),
       pairs_(*transport_, control_, recorder_, {options_.warn_after, options_.fail_after, options_.name}),
+      measures_(recorder_.measures()),
       queue_(options_.name, recorder_),
       watchdog_(*transport_, control_, *agreement_, queue_,
                 {options_.warn_after, options_.fail_after, options_.fail_after_total}),
@@ -260,7 +261,27 @@ void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& 
                  {transport_->rank(), -1, role == PairOperation::Role::send ? "send" : "recv", -1}});
 }
 
+/// Measures a wait of the calling thread, for LOCKSTEP_TRACE.
+class Engine::MeasuredWait {
+ public:
+  MeasuredWait(Engine& engine, Operation& operation)
+      : engine_(engine), operation_(operation), begin_(engine.measures_ ? time_stamp() : 0) {}
+  MeasuredWait(const MeasuredWait&) = delete;
+  MeasuredWait& operator=(const MeasuredWait&) = delete;
+  ~MeasuredWait() {
+    if (begin_ == 0 || engine_.is_forked_copy()) return;
+    const MutexLock lock(engine_.mutex_);
+    engine_.recorder_.measure_wait(operation_, begin_);
+  }
+
+ private:
+  Engine& engine_;
+  Operation& operation_;
+  const std::uint64_t begin_;  // 0: waits are not measured
+};
+
 bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) {
+  const MeasuredWait measured(*this, operation);
   Backoff backoff(spins_);
   while (!test(operation)) {
     if (until && Clock::now() >= *until) return false;
@@ -270,6 +291,7 @@ bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) 
 }
 
 bool Engine::wait_for_streams(Operation& operation) {
+  const MeasuredWait measured(*this, operation);
   Backoff backoff(spins_);
   while (!test(operation)) {
     {
@@ -374,6 +396,7 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
     if (has_come && agreement_->all_agree()) {
       agreement_->close();
       operation->agree();
+      recorder_.agree_at_once(*operation);
       operation->start(*transport_, workspace_);
       do {
         if (!operation->advance(*transport_, workspace_)) continue;

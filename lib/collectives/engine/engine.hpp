@@ -136,6 +136,7 @@ class Engine final : private JobMember {
 
  private:
   using Clock = std::chrono::steady_clock;
+  class MeasuredWait;
 
   [[nodiscard]] bool is_forked_copy() const noexcept;
   [[nodiscard]] bool this_thread_may_call() const;
@@ -187,6 +188,7 @@ class Engine final : private JobMember {
   Workspace workspace_ LOCKSTEP_GUARDED_BY(mutex_);
   Recorder recorder_ LOCKSTEP_GUARDED_BY(mutex_);
   PairChannel pairs_ LOCKSTEP_GUARDED_BY(mutex_);
+  const bool measures_;  // as Recorder::measures
   OperationQueue queue_ LOCKSTEP_GUARDED_BY(mutex_);
   Watchdog watchdog_ LOCKSTEP_GUARDED_BY(mutex_);
   Epoch epoch_ LOCKSTEP_GUARDED_BY(mutex_);

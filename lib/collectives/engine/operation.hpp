@@ -48,6 +48,7 @@ using SharedError = std::shared_ptr<const Error>;
 struct RecordPlace {
   std::uint64_t entry = 0;  ///< number of the entry of the present run; 0: none
   std::uint64_t call = 0;   ///< number of the description of the call; 0: none
+  std::uint32_t metered_call = 0;  ///< number of the description in the meter of the communicator; 0: none
 };
 
 /// One operation. Unless stated otherwise, its functions are called under the engine's lock. In one *run*, the
@@ -68,6 +69,7 @@ class Operation {
     if (std::exchange(place_, place) == place) return;
     set_place(descriptor_, where);
     record_.call = 0;
+    record_.metered_call = 0;
   }
   /// A number that is different for each line that `note_place` gets.
   [[nodiscard]] std::uintptr_t place() const noexcept { return place_; }

@@ -7,6 +7,8 @@
 #include "base/log.hpp"
 #include "collectives/call/call.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <bit>
 #include <cstring>
@@ -23,7 +25,50 @@ static_assert(std::is_trivially_copyable_v<Descriptor>);
 using SharedWord = std::atomic_ref<std::uint64_t>;
 constexpr std::size_t most_failures = 8;
 
+/// Number of entries if there is no flight record, but operations are measured.
+constexpr std::size_t metering_entries = 512;
+
 std::size_t rounded_up(std::size_t entries) { return entries == 0 ? 0 : std::bit_ceil(entries); }
+
+GroupIdentity identity_for(const Transport& transport, const RecorderOptions& options) {
+  return options.entries == 0 && !has_metering() ? GroupIdentity() : transport.identity();
+}
+
+/// Calls with equal keys have equal descriptions.
+std::uint64_t key_of(const Descriptor& descriptor) noexcept {
+  std::uint64_t key = 0xcbf29ce484222325u;
+  const auto add = [&key](std::uint64_t word) {
+    key = (key ^ word) * 0x100000001b3u;
+    key ^= key >> 29;
+  };
+  for (const std::uint64_t word :
+       {static_cast<std::uint64_t>(descriptor.kind), static_cast<std::uint64_t>(descriptor.op),
+        static_cast<std::uint64_t>(descriptor.dtype), static_cast<std::uint64_t>(descriptor.root),
+        static_cast<std::uint64_t>(descriptor.items), static_cast<std::uint64_t>(descriptor.elements),
+        static_cast<std::uint64_t>(descriptor.shape_rank), static_cast<std::uint64_t>(descriptor.line)})
+    add(word);
+  for (const std::int64_t extent : descriptor.extents) add(static_cast<std::uint64_t>(extent));
+  for (const char each : std::string_view(descriptor.name.data())) add(static_cast<unsigned char>(each));
+  for (const char each : std::string_view(descriptor.file.data())) add(static_cast<unsigned char>(each));
+  return key;
+}
+
+std::int64_t bytes_of(const Descriptor& descriptor) {
+  return descriptor.elements * static_cast<std::int64_t>(size_of(descriptor.dtype));
+}
+
+MeteredCall metered(Descriptor descriptor) {
+  MeteredCall call;
+  call.kind = descriptor.traits().name;
+  call.name = descriptor.name.data();
+  if (descriptor.line != 0) call.place = fmt::format("{}:{}", descriptor.file.data(), descriptor.line);
+  call.dtype = to_string(descriptor.dtype);
+  call.elements = descriptor.elements;
+  call.bytes = bytes_of(descriptor);
+  descriptor.line = 0;
+  call.call = describe(descriptor);
+  return call;
+}
 
 }  // namespace
 
@@ -32,21 +77,23 @@ Recorder::Recorder(const std::string& name, const Transport& transport, const Re
       transport_(transport.name()),
       rank_(transport.rank()),
       size_(transport.size()),
-      identity_(options.entries == 0 ? GroupIdentity() : transport.identity()),
-      writes_after_failures_(identity_.job_ranks.size() > 1),
+      identity_(identity_for(transport, options)),
+      meter_(make_meter({name_, identity_.number, identity_.job_ranks, rank_, size_})),
+      is_registered_(options.entries != 0),
+      writes_after_failures_(is_registered_ && identity_.job_ranks.size() > 1),
       fork_depth_(fork_depth()),
-      entries_(rounded_up(options.entries)) {
+      entries_(rounded_up(options.entries == 0 && meter_ != nullptr ? metering_entries : options.entries)) {
   if (entries_.empty()) return;
   // calloc gives zeroed pages, which become resident only when they are used
   calls_.reset(static_cast<Call*>(std::calloc(2 * entries_.size(), sizeof(Call))));
   if (calls_ == nullptr) throw std::bad_alloc();
-  add_record_source(*this, options.directory);
+  if (is_registered_) add_record_source(*this, options.directory);
 }
 
 Recorder::~Recorder() {
   // not in a child process: at the time of the fork another thread may have held the mutex of the registry, which then
   // stays locked for ever in the child
-  if (!entries_.empty() && fork_depth() == fork_depth_) remove_record_source(*this);
+  if (is_registered_ && fork_depth() == fork_depth_) remove_record_source(*this);
 }
 
 void Recorder::add_call(Operation& operation) noexcept {
@@ -73,6 +120,53 @@ void Recorder::finish(Operation& operation, std::int64_t sequence, const Error* 
   entry.sequence.store(sequence, std::memory_order_release);
   entry.finished.store(time_stamp(), std::memory_order_release);
   entry.status.store(status(error), std::memory_order_release);
+  if (meter_ != nullptr) measure(operation, entry);
+}
+
+void Recorder::measure_at_once(Operation& operation) noexcept {
+  Entry& entry = entry_of(operation.record().entry);
+  entry.finished.store(time_stamp(), std::memory_order_release);
+  measure(operation, entry);
+  // the calling thread has waited for the whole operation
+  measure_wait(operation, entry.posted.load(std::memory_order_relaxed));
+}
+
+void Recorder::measure(Operation& operation, const Entry& entry) noexcept {
+  constexpr auto relaxed = std::memory_order_relaxed;  // the entries are written under the same lock
+  MeteredOperation metered;
+  metered.posted = entry.posted.load(relaxed);
+  metered.agreed = entry.agreed.load(relaxed);
+  metered.finished = entry.finished.load(relaxed);
+  metered.sequence = entry.sequence.load(relaxed);
+  metered.epoch = entry.epoch.load(relaxed);
+  metered.peer = entry.peer.load(relaxed);
+  metered.type = metered.peer < 0 ? MeteredOperation::Type::collective : MeteredOperation::Type::message;
+  const std::uint32_t status = entry.status.load(relaxed);
+  if (static_cast<Stage>(status & 0xff) == Stage::failed) metered.failure = 1 + (status >> 8);
+  metered.call = metered_call(operation);
+  const Descriptor& descriptor = operation.descriptor();
+  meter_->add(metered, static_cast<std::size_t>(descriptor.kind), descriptor.traits().name,
+              static_cast<std::uint64_t>(bytes_of(descriptor)));
+}
+
+void Recorder::measure_wait(Operation& operation, std::uint64_t begin) noexcept {
+  if (meter_ == nullptr) return;
+  MeteredOperation wait;
+  wait.type = MeteredOperation::Type::wait;
+  wait.posted = begin;
+  wait.finished = time_stamp();
+  wait.call = metered_call(operation);
+  meter_->add_wait(wait);
+}
+
+/// The number is stored in the operation, so that an operation that is used again and again is described once.
+std::uint32_t Recorder::metered_call(Operation& operation) noexcept {
+  RecordPlace& place = operation.record();
+  if (place.metered_call == 0) {
+    const Descriptor& descriptor = operation.descriptor();
+    place.metered_call = meter_->number_of_call(key_of(descriptor), [&] { return metered(descriptor); });
+  }
+  return place.metered_call;
 }
 
 void Recorder::post_message(Operation& operation, int peer, MessageEnd end, std::int64_t number) noexcept {
@@ -82,7 +176,8 @@ void Recorder::post_message(Operation& operation, int peer, MessageEnd end, std:
 void Recorder::agree_message(Operation& operation) noexcept {
   if (!is_kept(operation.record().entry)) return;
   Entry& entry = entry_of(operation.record().entry);
-  entry.agreed.store(time_stamp(), std::memory_order_release);
+  // agree_at_once may have stored the time already
+  if (entry.agreed.load(std::memory_order_relaxed) == 0) entry.agreed.store(time_stamp(), std::memory_order_release);
   entry.status.store(static_cast<std::uint32_t>(Stage::agreed), std::memory_order_release);
 }
 
@@ -92,7 +187,7 @@ void Recorder::finish_message(Operation& operation, std::int64_t number, const E
 }
 
 void Recorder::note_failure(std::uint64_t epoch, std::int64_t sequence, const Error& error) noexcept {
-  if (entries_.empty()) return;
+  if (!is_registered_) return;
   try {
     {
       const MutexLock lock(mutex_);

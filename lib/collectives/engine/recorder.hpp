@@ -9,6 +9,7 @@
 #include "base/mutex.hpp"
 #include "base/time_stamp.hpp"
 #include "cluster/flight_record.hpp"
+#include "cluster/operation_meter.hpp"
 #include "collectives/engine/operation.hpp"
 
 #include <atomic>
@@ -35,7 +36,8 @@ enum class MessageEnd : std::uint8_t { none, send, receive };
 /// while it reads, and leaves them out. Of the functions that write, only those that record a failure allocate memory.
 class Recorder final : public RecordSource {
  public:
-  /// Registers this object for write_record, unless `options.entries` is 0.
+  /// Registers this object for write_record, unless `options.entries` is 0. Operations are measured if has_metering();
+  /// then there are entries in any case.
   Recorder(const std::string& name, const Transport& transport, const RecorderOptions& options);
   ~Recorder() override;
 
@@ -55,7 +57,17 @@ class Recorder final : public RecordSource {
     if (entries_.empty()) return;
     const SharedError& error = operation.error();
     entry_of(operation.record().entry).status.store(status(error.get()), std::memory_order_release);
+    if (meter_ != nullptr) measure_at_once(operation);
   }
+  /// Whether operations are measured for LOCKSTEP_METRICS or LOCKSTEP_TRACE.
+  [[nodiscard]] bool measures() const noexcept { return meter_ != nullptr; }
+  /// Records that all ranks make the same call, for an operation that `finish_at_once` may follow. Does nothing if
+  /// operations are not measured.
+  void agree_at_once(Operation& operation) noexcept {
+    if (meter_ != nullptr) agree_message(operation);
+  }
+  /// A thread has waited for `operation` since the time stamp `begin`. Does nothing if operations are not measured.
+  void measure_wait(Operation& operation, std::uint64_t begin) noexcept;
 
   void post_message(Operation& operation, int peer, MessageEnd end, std::int64_t number) noexcept;
   void agree_message(Operation& operation) noexcept;
@@ -133,12 +145,17 @@ class Recorder final : public RecordSource {
   [[nodiscard]] bool read_call(std::uint64_t number, Descriptor& descriptor) const noexcept;
   [[nodiscard]] bool read_entry(std::uint64_t number, const TimeStampClock::Conversion& clock,
                                 RecordedOperation& operation) const;
+  void measure(Operation& operation, const Entry& entry) noexcept;
+  void measure_at_once(Operation& operation) noexcept;
+  [[nodiscard]] std::uint32_t metered_call(Operation& operation) noexcept;
 
   const std::string name_;
   const std::string_view transport_;
   const int rank_;
   const int size_;
   const GroupIdentity identity_;
+  const std::shared_ptr<OperationMeter> meter_;  // null if operations are not measured
+  const bool is_registered_;                     // whether the entries are part of the flight record
   const bool writes_after_failures_;
   const std::uint32_t fork_depth_;  // fork_depth() of the process that created this object
   const TimeStampClock clock_;

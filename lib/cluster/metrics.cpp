@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cluster/metrics.hpp"
+
+#include "base/check.hpp"
+#include "base/fork.hpp"
+#include "base/log.hpp"
+#include "base/mutex.hpp"
+#include "cluster/files.hpp"
+#include "cluster/launcher.hpp"
+
+#include <lockstep/cluster/report_value.hpp>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace lockstep {
+namespace detail {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+struct Values {
+  static constexpr std::size_t most = 256;
+  Mutex mutex;
+  ReportedValues by_name LOCKSTEP_GUARDED_BY(mutex);
+  bool has_warned LOCKSTEP_GUARDED_BY(mutex) = false;
+};
+
+/// Never destroyed: threads may report values at any time.
+Values& values() {
+  static auto* const of_this_process = new Values;
+  return *of_this_process;
+}
+
+std::atomic<bool> keeps_values{false};
+std::atomic<std::uint32_t> values_depth{0};  // fork_depth() of the process that keeps values
+
+void set_value(std::string_view name, double value) {
+  Values& all = values();
+  const MutexLock lock(all.mutex);
+  if (const auto found = all.by_name.find(name); found != all.by_name.end()) {
+    found->second = value;
+  } else if (all.by_name.size() < Values::most) {
+    all.by_name.emplace(name, value);
+  } else if (!std::exchange(all.has_warned, true)) {
+    log_warning("report_value: the value \"{}\" is ignored, because there are {} other names already", name,
+                Values::most);
+  }
+}
+
+/// The launchers number their jobs: then the value is a number.
+OrderedJson job_value(const std::string& job) {
+  const auto number = number_of(job);
+  return number && std::to_string(*number) == job ? OrderedJson(*number) : OrderedJson(job);
+}
+
+double rounded_ms(double seconds) { return std::round(seconds * 1000) / 1000; }
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char each : text) {
+    if (each == '\\' || each == '"') result += '\\';
+    if (each == '\n') {
+      result += "\\n";
+    } else {
+      result += each;
+    }
+  }
+  return result;
+}
+
+/// The families of a Prometheus file, one after the other.
+class PrometheusText {
+ public:
+  explicit PrometheusText(const Metrics& metrics)
+      : labels_(fmt::format("job=\"{}\",rank=\"{}\",host=\"{}\"", escaped(metrics.job), metrics.rank,
+                            escaped(metrics.host))) {}
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  }
+  void sample(double value) { text_ += fmt::format("{}{{{}}} {}\n", name_, labels_, number(value)); }
+  void sample(std::string_view label, std::string_view label_value, double value) {
+    text_ += fmt::format("{}{{{},{}=\"{}\"}} {}\n", name_, labels_, label, escaped(label_value), number(value));
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  static std::string number(double value) {
+    if (std::isnan(value)) return "NaN";
+    if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+    return fmt::format("{}", value);
+  }
+  std::string labels_;
+  std::string name_;
+  std::string text_;
+};
+
+}  // namespace
+
+void keep_reported_values(bool keeps) noexcept {
+  values_depth.store(fork_depth(), std::memory_order_relaxed);
+  keeps_values.store(keeps, std::memory_order_release);
+}
+
+ReportedValues reported_values() {
+  Values& all = values();
+  const MutexLock lock(all.mutex);
+  return all.by_name;
+}
+
+std::string to_json_line(const Metrics& metrics) {
+  OrderedJson operations = OrderedJson::object();
+  for (const auto& [kind, totals] : metrics.totals.operations) {
+    operations[kind] = {{"calls", totals.calls},
+                        {"bytes", totals.bytes},
+                        {"seconds", static_cast<double>(totals.ticks) * metrics.seconds_of_tick}};
+  }
+  OrderedJson reported = OrderedJson::object();
+  for (const auto& [name, value] : metrics.values) reported[name] = value;  // not finite: null
+  const OrderedJson json{
+      {"time", rounded_ms(metrics.time)},
+      {"job", job_value(metrics.job)},
+      {"rank", metrics.rank},
+      {"ranks", metrics.ranks},
+      {"host", metrics.host},
+      {"pid", metrics.pid},
+      {"elapsed_s", rounded_ms(metrics.elapsed)},
+      {"operations", std::move(operations)},
+      {"communication_s", static_cast<double>(metrics.totals.ticks) * metrics.seconds_of_tick},
+      {"waiting_s", static_cast<double>(metrics.totals.waiting_ticks) * metrics.seconds_of_tick},
+      {"values", std::move(reported)},
+  };
+  // the names may have bytes that are not UTF-8
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+std::string to_prometheus(const Metrics& metrics) {
+  const auto& operations = metrics.totals.operations;
+  PrometheusText text(metrics);
+  text.family("lockstep_ranks", "gauge", "Number of ranks of the job.");
+  text.sample(metrics.ranks);
+  text.family("lockstep_elapsed_seconds", "gauge", "Time since the start of the rank.");
+  text.sample(metrics.elapsed);
+  text.family("lockstep_operations_total", "counter", "Number of operations that are done.");
+  for (const auto& [kind, totals] : operations) text.sample("operation", kind, static_cast<double>(totals.calls));
+  text.family("lockstep_operation_bytes_total", "counter", "Bytes of one replica in operations that are done.");
+  for (const auto& [kind, totals] : operations) text.sample("operation", kind, static_cast<double>(totals.bytes));
+  text.family("lockstep_operation_seconds_total", "counter", "Time of operations that are done.");
+  for (const auto& [kind, totals] : operations)
+    text.sample("operation", kind, static_cast<double>(totals.ticks) * metrics.seconds_of_tick);
+  text.family("lockstep_communication_seconds_total", "counter", "Time of all operations that are done.");
+  text.sample(static_cast<double>(metrics.totals.ticks) * metrics.seconds_of_tick);
+  text.family("lockstep_waiting_seconds_total", "counter", "Part of that time before all ranks had arrived.");
+  text.sample(static_cast<double>(metrics.totals.waiting_ticks) * metrics.seconds_of_tick);
+  text.family("lockstep_value", "gauge", "Last value that the program has reported.");
+  for (const auto& [name, value] : metrics.values) text.sample("name", name, value);
+  return text.text();
+}
+
+std::string metrics_path(const std::string& path, int rank) {
+  const std::filesystem::path whole(path);
+  std::filesystem::path name = whole.stem();
+  name += fmt::format(".rank{}", rank);
+  name += whole.extension();
+  return whole.has_parent_path() ? (whole.parent_path() / name).string() : name.string();
+}
+
+MetricsFile::MetricsFile(const std::string& path, int rank, int size)
+    : path_(metrics_path(path, rank)),
+      rank_(rank),
+      size_(size),
+      job_(name_of_this_job()),
+      host_(host_name()),
+      is_prometheus_(std::filesystem::path(path).extension() == ".prom"),
+      start_(std::chrono::steady_clock::now()) {
+  const auto refuse = [&](const std::string& reason) {
+    throw_error(Code::invalid_argument, "LOCKSTEP_METRICS=\"{}\": the file {} cannot be written: {}", path, path_,
+                reason);
+  };
+  if (std::filesystem::path(path).filename().empty()) refuse("the path is a directory; give the name of a file");
+  if (is_prometheus_) {
+    try {
+      write();
+    } catch (const Error& error) {
+      refuse(error.text());
+    }
+    return;
+  }
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file_ < 0) refuse(std::generic_category().message(errno));
+}
+
+MetricsFile::~MetricsFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+Metrics MetricsFile::read() const {
+  Metrics metrics;
+  metrics.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  metrics.job = job_;
+  metrics.rank = rank_;
+  metrics.ranks = size_;
+  metrics.host = host_;
+  metrics.pid = ::getpid();
+  metrics.elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  metrics.seconds_of_tick = clock_.conversion().seconds_per_tick();
+  metrics.totals = totals_of_this_process();
+  metrics.values = reported_values();
+  return metrics;
+}
+
+void MetricsFile::write() {
+  if (is_prometheus_) {
+    replace_file(path_, to_prometheus(read()), "the metrics file");
+    return;
+  }
+  if (!write_all(file_, to_json_line(read())))
+    throw_error(Code::unavailable, "cannot write the metrics file {}: {}", path_,
+                std::generic_category().message(errno));
+}
+
+}  // namespace detail
+
+void report_value(std::string_view name, double value) {
+  if (!detail::keeps_values.load(std::memory_order_acquire)) return;
+  // not in a child process: at the time of the fork another thread may have held the mutex
+  if (detail::values_depth.load(std::memory_order_relaxed) != detail::fork_depth()) return;
+  detail::set_value(name, value);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cluster/operation_meter.hpp"
+
+#include "base/fork.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+/// Adds to a counter that has one writer at a time: no atomic read-modify-write is needed.
+void increase(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {
+  counter.store(counter.load(relaxed) + amount, relaxed);
+}
+
+struct Meters {
+  Mutex mutex;
+  std::vector<std::shared_ptr<OperationMeter>> list LOCKSTEP_GUARDED_BY(mutex);
+  MeterTotals of_destroyed LOCKSTEP_GUARDED_BY(mutex);
+};
+
+/// Never destroyed: communicators may be created and destroyed at any time.
+Meters& meters() {
+  static auto* const of_this_process = new Meters;
+  return *of_this_process;
+}
+
+constexpr unsigned totals_bit = 1;
+constexpr unsigned operations_bit = 2;
+std::atomic<unsigned> metering_bits{0};
+std::atomic<std::uint32_t> metering_depth{0};  // fork_depth() of the process that measures
+
+}  // namespace
+
+OperationMeter::OperationMeter(MeteredGroup group, bool keeps_operations)
+    : group_(std::move(group)),
+      // not initialized, so pages become resident only when they are used
+      ring_(keeps_operations ? std::make_unique_for_overwrite<MeteredOperation[]>(ring_size) : nullptr) {}
+
+std::uint32_t OperationMeter::number_of_call(std::uint64_t key, const std::function<MeteredCall()>& describe) noexcept {
+  if (ring_ == nullptr) return 0;
+  try {
+    const MutexLock lock(mutex_);
+    if (const auto found = numbers_.find(key); found != numbers_.end()) return found->second;
+    if (calls_.size() == most_calls) return 0;
+    calls_.push_back(describe());
+    return numbers_[key] = static_cast<std::uint32_t>(calls_.size());
+  } catch (const std::exception&) {  // out of memory: the operation has no description
+    return 0;
+  }
+}
+
+void OperationMeter::add(const MeteredOperation& operation, std::size_t kind, const std::string_view& name,
+                         std::uint64_t bytes) noexcept {
+  const bool is_message = operation.type == MeteredOperation::Type::message;
+  std::uint64_t& last = is_message ? last_message_ : last_collective_;
+  // an operation waits for earlier operations of its communicator: this time belongs to these
+  const std::uint64_t begin = std::min(std::max(operation.posted, last), operation.finished);
+  const std::uint64_t arrived = operation.agreed != 0 ? operation.agreed : operation.finished;
+  last = std::max(last, operation.finished);
+  const std::uint64_t ticks = operation.finished - begin;
+  Kind& totals = kinds_[std::min(kind, most_kinds - 1)];
+  totals.name.store(&name, relaxed);
+  increase(totals.calls, 1);
+  increase(totals.bytes, bytes);
+  increase(totals.ticks, ticks);
+  increase(ticks_, ticks);
+  increase(waiting_ticks_, arrived > begin ? std::min(arrived - begin, ticks) : 0);
+  keep(operation);
+}
+
+void OperationMeter::keep(const MeteredOperation& operation) noexcept {
+  if (ring_ == nullptr) return;
+  const std::uint64_t at = written_.load(relaxed);
+  // acquire: the reader has copied the entry before it is written again
+  if (at - read_.load(std::memory_order_acquire) == ring_size) {
+    increase(dropped_, 1);
+    return;
+  }
+  ring_[at % ring_size] = operation;
+  written_.store(at + 1, std::memory_order_release);  // release: a reader that sees the number sees the entry
+}
+
+void OperationMeter::add_totals(MeterTotals& totals) const {
+  for (const Kind& kind : kinds_) {
+    const std::string_view* const name = kind.name.load(relaxed);
+    if (name == nullptr) continue;
+    OperationTotals& sum = totals.operations[std::string(*name)];
+    sum.calls += kind.calls.load(relaxed);
+    sum.bytes += kind.bytes.load(relaxed);
+    sum.ticks += kind.ticks.load(relaxed);
+  }
+  totals.ticks += ticks_.load(relaxed);
+  totals.waiting_ticks += waiting_ticks_.load(relaxed);
+}
+
+void OperationMeter::drain(std::size_t most, const std::function<void(std::span<const MeteredOperation>)>& take) {
+  if (ring_ == nullptr) return;
+  const std::uint64_t begin = read_.load(relaxed);
+  const std::uint64_t end = std::min(written_.load(std::memory_order_acquire), begin + most);
+  for (std::uint64_t at = begin; at < end;) {
+    const std::size_t first = at % ring_size;
+    const std::size_t count = std::min<std::uint64_t>(end - at, ring_size - first);
+    take(std::span(ring_.get() + first, count));
+    at += count;
+  }
+  read_.store(end, std::memory_order_release);
+}
+
+std::vector<MeteredCall> OperationMeter::new_calls(std::uint32_t& first) {
+  const MutexLock lock(mutex_);
+  first = static_cast<std::uint32_t>(calls_read_ + 1);
+  std::vector<MeteredCall> calls(calls_.begin() + static_cast<std::ptrdiff_t>(calls_read_), calls_.end());
+  calls_read_ = calls_.size();
+  return calls;
+}
+
+void set_metering(Metering metering) noexcept {
+  metering_depth.store(fork_depth(), relaxed);
+  metering_bits.store((metering.totals ? totals_bit : 0) | (metering.operations ? operations_bit : 0),
+                      std::memory_order_release);
+}
+
+bool has_metering() noexcept {
+  // not in a child process: at the time of the fork another thread may have held the mutex of the registry
+  return metering_bits.load(std::memory_order_acquire) != 0 && metering_depth.load(relaxed) == fork_depth();
+}
+
+std::shared_ptr<OperationMeter> make_meter(MeteredGroup group) {
+  if (!has_metering()) return nullptr;
+  const bool keeps_operations = (metering_bits.load(relaxed) & operations_bit) != 0;
+  auto meter = std::make_shared<OperationMeter>(std::move(group), keeps_operations);
+  Meters& all = meters();
+  const MutexLock lock(all.mutex);
+  all.list.push_back(meter);
+  return meter;
+}
+
+std::vector<std::shared_ptr<OperationMeter>> meters_of_this_process() {
+  Meters& all = meters();
+  const MutexLock lock(all.mutex);
+  std::vector<std::shared_ptr<OperationMeter>> result = all.list;
+  std::erase_if(all.list, [&all](const auto& meter) LOCKSTEP_REQUIRES(all.mutex) {
+    if (meter.use_count() > 2) return false;  // the registry, the result, and the communicator
+    meter->add_totals(all.of_destroyed);
+    return true;
+  });
+  return result;
+}
+
+MeterTotals totals_of_this_process() {
+  Meters& all = meters();
+  const MutexLock lock(all.mutex);
+  MeterTotals totals = all.of_destroyed;
+  for (const auto& meter : all.list) meter->add_totals(totals);
+  return totals;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cluster/trace_writer.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "base/time_stamp.hpp"
+#include "cluster/files.hpp"
+#include "cluster/launcher.hpp"
+#include "cluster/trace_ranges.hpp"
+
+#include <lockstep/base/error.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <exception>
+#include <fstream>
+#include <span>
+#include <system_error>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string to_text(const OrderedJson& json) {
+  // the user's texts may have bytes that are not UTF-8
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+/// A text that is the same for all processes that share CLOCK_MONOTONIC: the number of this boot of the kernel.
+std::string name_of_clock() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string name;
+  return file >> name ? name : host_name();
+}
+
+ClockReading read_clock() noexcept {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return {time_stamp(), std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()};
+}
+
+OrderedJson header_of(int rank, int size) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const auto wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count();
+  return {{"job", name_of_this_job()}, {"rank", rank},
+          {"size", size},              {"host", host_name()},
+          {"pid", ::getpid()},         {"clock", name_of_clock()},
+          {"wall_offset_ns", wall_ns - read_clock().nanoseconds}};
+}
+
+OrderedJson to_json(const MeteredCall& call) {
+  return {{"kind", call.kind},   {"call", call.call},         {"name", call.name},  {"place", call.place},
+          {"dtype", call.dtype}, {"elements", call.elements}, {"bytes", call.bytes}};
+}
+
+template <class T>
+std::string_view bytes_of(std::span<const T> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+std::string open_path(const std::string& directory, int rank) {
+  ::mkdir(directory.c_str(), 0777);  // if this fails, opening the file reports an error
+  return directory + "/" + trace_prefix(name_of_this_job()) + std::to_string(rank) + std::string(trace_suffix);
+}
+
+}  // namespace
+
+std::string trace_prefix(const std::string& job) { return "lockstep-" + job + "-rank"; }
+
+TraceWriter::TraceWriter(const std::string& directory, int rank, int size) : path_(open_path(directory, rank)) {
+  ::unlink(path_.c_str());  // links that other users have made in a shared directory are not followed
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file_ < 0) {
+    throw_error(Code::invalid_argument, "LOCKSTEP_TRACE=\"{}\": the file {} cannot be written: {}", directory, path_,
+                std::generic_category().message(errno));
+  }
+  buffer_ = trace_magic;
+  append(TraceRecordType::text, 0, to_text(header_of(rank, size)));
+  append_clock();
+}
+
+TraceWriter::~TraceWriter() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void TraceWriter::append(TraceRecordType type, std::uint32_t group, std::string_view bytes) {
+  const TraceRecordHeader header{type, group, bytes.size()};
+  buffer_ += bytes_of(std::span(&header, 1));
+  buffer_ += bytes;
+}
+
+void TraceWriter::append_clock() {
+  const ClockReading reading = read_clock();
+  append(TraceRecordType::clock, 0, bytes_of(std::span(&reading, 1)));
+}
+
+void TraceWriter::append_meter(OperationMeter& meter) {
+  const auto [entry, is_new] = groups_.try_emplace(&meter);
+  Group& group = entry->second;
+  if (is_new) {
+    group.number = next_group_++;
+    const MeteredGroup& of = meter.group();
+    append(TraceRecordType::text, 0,
+           to_text({{"group", group.number},
+                    {"name", of.name},
+                    {"number", of.number},
+                    {"job_ranks", of.job_ranks},
+                    {"rank", of.rank},
+                    {"size", of.size}}));
+  }
+  const std::string operations = [&] {
+    std::string bytes;
+    meter.drain(OperationMeter::ring_size, [&](std::span<const MeteredOperation> part) {
+      const std::size_t fits = std::min<std::uint64_t>(part.size(), most_entries - entries_);
+      dropped_ += part.size() - fits;
+      entries_ += fits;
+      bytes += bytes_of(part.first(fits));
+    });
+    return bytes;
+  }();
+  // the calls of the operations are described before the operations are added, so this finds all of them
+  std::uint32_t first = 0;
+  OrderedJson calls = OrderedJson::array();
+  for (const MeteredCall& call : meter.new_calls(first)) calls.push_back(to_json(call));
+  if (!calls.empty()) append(TraceRecordType::text, 0, to_text({{"calls_of", group.number}, {"calls", calls}}));
+  if (!operations.empty()) append(TraceRecordType::operations, group.number, operations);
+  group.dropped = meter.dropped();
+}
+
+void TraceWriter::append_ranges() {
+  const TakenRanges taken = take_trace_ranges();
+  if (!taken.new_names.empty()) append(TraceRecordType::text, 0, to_text({{"range_names", taken.new_names}}));
+  const std::size_t fits = std::min<std::uint64_t>(taken.ranges.size(), most_entries - entries_);
+  dropped_ += taken.ranges.size() - fits;
+  entries_ += fits;
+  if (fits != 0) append(TraceRecordType::ranges, 0, bytes_of(std::span(taken.ranges).first(fits)));
+  dropped_ranges_ = taken.dropped;
+}
+
+void TraceWriter::flush() {
+  if (!write_all(file_, std::exchange(buffer_, {})))
+    throw_error(Code::unavailable, "cannot write the trace file {}: {}", path_, std::generic_category().message(errno));
+}
+
+void TraceWriter::write() {
+  const auto meters = meters_of_this_process();
+  for (const auto& meter : meters) append_meter(*meter);
+  append_ranges();
+  append_clock();
+  flush();
+  std::erase_if(groups_, [&](const auto& entry) {
+    const bool is_left = std::none_of(meters.begin(), meters.end(),
+                                      [&](const auto& meter) { return meter.get() == entry.first && meter.use_count() > 1; });
+    if (is_left) dropped_ += entry.second.dropped;
+    return is_left;
+  });
+}
+
+void TraceWriter::end() noexcept {
+  try {
+    std::uint64_t dropped = dropped_ + dropped_ranges_;
+    for (const auto& [meter, group] : groups_) dropped += group.dropped;
+    append(TraceRecordType::text, 0, to_text({{"dropped", dropped}}));
+    flush();
+    if (dropped != 0)
+      log_warning("LOCKSTEP_TRACE: {} operations and ranges are not in {}: a trace has at most {} of a rank", dropped,
+                  path_, most_entries);
+  } catch (const std::exception& error) {
+    log_warning("LOCKSTEP_TRACE: {}", error.what());
+  }
+}
+
+}  // namespace lockstep::detail

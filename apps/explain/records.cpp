@@ -151,7 +151,9 @@ std::vector<std::string> find_records(const std::string& path) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("lockstep-") && name.ends_with(".json")) paths.push_back(entry.path().string());
+    // merged traces may be in the same directory
+    const bool is_json = name.ends_with(".json") && !name.ends_with(".trace.json");
+    if (name.starts_with("lockstep-") && is_json) paths.push_back(entry.path().string());
   }
   if (error) throw InputError(fmt::format("{}: {}", path, error.message()));
   if (paths.empty()) throw InputError(path + ": no flight record (lockstep-*.json) in this directory");

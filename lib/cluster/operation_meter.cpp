@@ -40,8 +40,8 @@ std::atomic<std::uint32_t> metering_depth{0};  // fork_depth() of the process th
 
 OperationMeter::OperationMeter(MeteredGroup group, bool keeps_operations)
     : group_(std::move(group)),
-      // not initialized, so pages become resident only when they are used
-      ring_(keeps_operations ? std::make_unique_for_overwrite<MeteredOperation[]>(ring_size) : nullptr) {}
+      // initialized, so that no operation is the first to use a page
+      ring_(keeps_operations ? std::make_unique<MeteredOperation[]>(ring_size) : nullptr) {}
 
 std::uint32_t OperationMeter::number_of_call(std::uint64_t key, const std::function<MeteredCall()>& describe) noexcept {
   if (ring_ == nullptr) return 0;

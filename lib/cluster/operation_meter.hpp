@@ -78,7 +78,7 @@ struct MeterTotals {
 class OperationMeter {
  public:
   /// Number of operations that wait for the reader at most.
-  static constexpr std::size_t ring_size = std::size_t{1} << 16;
+  static constexpr std::size_t ring_size = std::size_t{1} << 15;
   static constexpr std::size_t most_calls = 4096;
   static constexpr std::size_t most_kinds = 32;
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds metrics_interval{1000};
 /// In this time, few programs have more operations than OperationMeter::ring_size.
-constexpr std::chrono::milliseconds trace_interval{50};
+constexpr std::chrono::milliseconds trace_interval{20};
 
 }  // namespace
 

@@ -164,7 +164,6 @@ std::string longest_calls(const JobTrace& trace) {
   std::map<std::string, CallTotals> calls;
   for (const TimedOperation& each : trace.operations) {
     std::string name = each.call->call;
-    if (!each.call->name.empty() && name != each.call->name) name += fmt::format(" \"{}\"", each.call->name);
     if (!each.call->place.empty()) name += " at " + each.call->place;
     CallTotals& totals = calls[name];
     ++totals.count;

@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "base/processor.hpp"
 #include "base/signals.hpp"
+#include "base/time_stamp.hpp"
 #include "collectives/call/backoff.hpp"
 #include "collectives/engine/message_agreement.hpp"
 #include "collectives/engine/node_agreement.hpp"
@@ -145,10 +146,31 @@ void Engine::require_caller(const Operation& operation) const {
               operation_name(operation.descriptor()));
 }
 
+/// Measures a wait of the calling thread, for LOCKSTEP_TRACE.
+class Engine::MeasuredWait {
+ public:
+  /// `begin`: time stamp of the begin of the wait.
+  MeasuredWait(Engine& engine, Operation& operation, std::uint64_t begin)
+      : engine_(engine), operation_(operation), begin_(engine.measures_ ? begin : 0) {}
+  MeasuredWait(const MeasuredWait&) = delete;
+  MeasuredWait& operator=(const MeasuredWait&) = delete;
+  ~MeasuredWait() {
+    if (begin_ == 0 || engine_.is_forked_copy()) return;
+    const MutexLock lock(engine_.mutex_);
+    engine_.recorder_.measure_wait(operation_, begin_);
+  }
+
+ private:
+  Engine& engine_;
+  Operation& operation_;
+  const std::uint64_t begin_;  // 0: waits are not measured
+};
+
 void Engine::run(const std::shared_ptr<Operation>& operation) {
   require_caller(*operation);
+  const std::uint64_t begin = measures_ ? time_stamp() : 0;
   if (!run_at_once(operation)) {
-    wait(*operation);
+    wait_since(begin, *operation);
   } else if (operation->error() != nullptr) {
     const MutexLock lock(mutex_);
     throw_error_of(*operation);
@@ -261,27 +283,13 @@ void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& 
                  {transport_->rank(), -1, role == PairOperation::Role::send ? "send" : "recv", -1}});
 }
 
-/// Measures a wait of the calling thread, for LOCKSTEP_TRACE.
-class Engine::MeasuredWait {
- public:
-  MeasuredWait(Engine& engine, Operation& operation)
-      : engine_(engine), operation_(operation), begin_(engine.measures_ ? time_stamp() : 0) {}
-  MeasuredWait(const MeasuredWait&) = delete;
-  MeasuredWait& operator=(const MeasuredWait&) = delete;
-  ~MeasuredWait() {
-    if (begin_ == 0 || engine_.is_forked_copy()) return;
-    const MutexLock lock(engine_.mutex_);
-    engine_.recorder_.measure_wait(operation_, begin_);
-  }
-
- private:
-  Engine& engine_;
-  Operation& operation_;
-  const std::uint64_t begin_;  // 0: waits are not measured
-};
-
 bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) {
-  const MeasuredWait measured(*this, operation);
+  return wait_since(measures_ ? time_stamp() : 0, operation, until);
+}
+
+/// As `wait`; the trace shows that this thread has waited since the time stamp `begin`.
+bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until) {
+  const MeasuredWait measured(*this, operation, begin);
   Backoff backoff(spins_);
   while (!test(operation)) {
     if (until && Clock::now() >= *until) return false;
@@ -291,7 +299,7 @@ bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) 
 }
 
 bool Engine::wait_for_streams(Operation& operation) {
-  const MeasuredWait measured(*this, operation);
+  const MeasuredWait measured(*this, operation, measures_ ? time_stamp() : 0);
   Backoff backoff(spins_);
   while (!test(operation)) {
     {

@@ -143,6 +143,7 @@ class Engine final : private JobMember {
   void require_caller(const Operation& operation) const;
   void run_progress(const std::stop_token& stop);
 
+  bool wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until = std::nullopt);
   [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
   void receive_if_late() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] bool is_aborted() const LOCKSTEP_REQUIRES(mutex_);

@@ -35,14 +35,14 @@ GroupIdentity identity_for(const Transport& transport, const RecorderOptions& op
 }
 
 /// Calls with equal keys have equal descriptions.
-std::uint64_t key_of(const Descriptor& descriptor) noexcept {
+std::uint64_t key_of(const Descriptor& descriptor, OperationKind kind) noexcept {
   std::uint64_t key = 0xcbf29ce484222325u;
   const auto add = [&key](std::uint64_t word) {
     key = (key ^ word) * 0x100000001b3u;
     key ^= key >> 29;
   };
   for (const std::uint64_t word :
-       {static_cast<std::uint64_t>(descriptor.kind), static_cast<std::uint64_t>(descriptor.op),
+       {static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(descriptor.op),
         static_cast<std::uint64_t>(descriptor.dtype), static_cast<std::uint64_t>(descriptor.root),
         static_cast<std::uint64_t>(descriptor.items), static_cast<std::uint64_t>(descriptor.elements),
         static_cast<std::uint64_t>(descriptor.shape_rank), static_cast<std::uint64_t>(descriptor.line)})
@@ -53,11 +53,17 @@ std::uint64_t key_of(const Descriptor& descriptor) noexcept {
   return key;
 }
 
+/// `peer` is that of an entry. The operations of both ranks of a message have the descriptor of a send.
+OperationKind described_kind(const Descriptor& descriptor, std::int32_t peer) {
+  return peer >= 0 && peer % 2 != 0 ? lockstep::detail::Call::recv(peer / 2).kind : descriptor.kind;
+}
+
 std::int64_t bytes_of(const Descriptor& descriptor) {
   return descriptor.elements * static_cast<std::int64_t>(size_of(descriptor.dtype));
 }
 
-MeteredCall metered(Descriptor descriptor) {
+MeteredCall metered(Descriptor descriptor, OperationKind kind) {
+  descriptor.kind = kind;
   MeteredCall call;
   call.kind = descriptor.traits().name;
   call.name = descriptor.name.data();
@@ -143,9 +149,10 @@ void Recorder::measure(Operation& operation, const Entry& entry) noexcept {
   metered.type = metered.peer < 0 ? MeteredOperation::Type::collective : MeteredOperation::Type::message;
   const std::uint32_t status = entry.status.load(relaxed);
   if (static_cast<Stage>(status & 0xff) == Stage::failed) metered.failure = 1 + (status >> 8);
-  metered.call = metered_call(operation);
+  metered.call = metered_call(operation, metered.peer);
   const Descriptor& descriptor = operation.descriptor();
-  meter_->add(metered, static_cast<std::size_t>(descriptor.kind), descriptor.traits().name,
+  const OperationKind kind = described_kind(descriptor, metered.peer);
+  meter_->add(metered, static_cast<std::size_t>(kind), traits(kind).name,
               static_cast<std::uint64_t>(bytes_of(descriptor)));
 }
 
@@ -155,16 +162,17 @@ void Recorder::measure_wait(Operation& operation, std::uint64_t begin) noexcept 
   wait.type = MeteredOperation::Type::wait;
   wait.posted = begin;
   wait.finished = time_stamp();
-  wait.call = metered_call(operation);
+  wait.call = operation.record().metered_call;
   meter_->add_wait(wait);
 }
 
 /// The number is stored in the operation, so that an operation that is used again and again is described once.
-std::uint32_t Recorder::metered_call(Operation& operation) noexcept {
+std::uint32_t Recorder::metered_call(Operation& operation, std::int32_t peer) noexcept {
   RecordPlace& place = operation.record();
   if (place.metered_call == 0) {
-    const Descriptor& descriptor = operation.descriptor();
-    place.metered_call = meter_->number_of_call(key_of(descriptor), [&] { return metered(descriptor); });
+    const OperationKind kind = described_kind(operation.descriptor(), peer);
+    place.metered_call = meter_->number_of_call(key_of(operation.descriptor(), kind),
+                                                [&] { return metered(operation.descriptor(), kind); });
   }
   return place.metered_call;
 }

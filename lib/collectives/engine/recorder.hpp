@@ -147,7 +147,7 @@ class Recorder final : public RecordSource {
                                 RecordedOperation& operation) const;
   void measure(Operation& operation, const Entry& entry) noexcept;
   void measure_at_once(Operation& operation) noexcept;
-  [[nodiscard]] std::uint32_t metered_call(Operation& operation) noexcept;
+  [[nodiscard]] std::uint32_t metered_call(Operation& operation, std::int32_t peer) noexcept;
 
   const std::string name_;
   const std::string_view transport_;

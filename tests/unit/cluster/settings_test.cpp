@@ -15,8 +15,8 @@ namespace {
 class SettingsTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_RECORDER"})
+    for (const char* name : {"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON",
+                             "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS", "LOCKSTEP_TRACE"})
       unsetenv(name);
   }
   void TearDown() override { SetUp(); }
@@ -41,6 +41,19 @@ TEST_F(SettingsTest, read_one_timeout_or_more) {
   EXPECT_EQ(settings_from_environment().warn_after, std::chrono::seconds(1));
   EXPECT_EQ(settings_from_environment().fail_after, std::chrono::seconds(2));
   EXPECT_EQ(settings_from_environment().fail_after_total, std::chrono::milliseconds(3500));
+}
+
+TEST_F(SettingsTest, read_the_paths_of_metrics_and_trace) {
+  EXPECT_TRUE(settings_from_environment().metrics_file.empty());
+  setenv("LOCKSTEP_METRICS", "m.prom", 1);
+  setenv("LOCKSTEP_TRACE", "traces", 1);
+  EXPECT_EQ(settings_from_environment().metrics_file, "m.prom");
+  EXPECT_EQ(settings_from_environment().trace_directory, "traces");
+  for (const char* name : {"LOCKSTEP_METRICS", "LOCKSTEP_TRACE"}) {
+    setenv(name, "", 1);
+    EXPECT_THROW((void)settings_from_environment(), Error) << name;
+    unsetenv(name);
+  }
 }
 
 TEST_F(SettingsTest, refuse_bad_values_by_name) {

@@ -59,8 +59,7 @@ void Report::progress(const Summary& so_far) {
   last_ = Clock::now();
   const auto done = static_cast<double>(so_far.losses.size());
   fmt::print("step {:>6} of {}  loss {:.4f}  {:>7.0f} images/s  communication {:4.1f} %  {:.0f} s left\n", steps_done,
-             steps_,
-             so_far.losses.back(), images_per_second(options_, so_far),
+             steps_, so_far.losses.back(), images_per_second(options_, so_far),
              100 * share(so_far.communication_seconds, so_far.seconds),
              so_far.seconds / done * static_cast<double>(steps_ - steps_done));
   std::fflush(stdout);

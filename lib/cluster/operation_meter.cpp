@@ -100,10 +100,10 @@ void OperationMeter::add_totals(MeterTotals& totals) const {
   totals.waiting_ticks += waiting_ticks_.load(relaxed);
 }
 
-void OperationMeter::drain(std::size_t most, const std::function<void(std::span<const MeteredOperation>)>& take) {
+void OperationMeter::drain(const std::function<void(std::span<const MeteredOperation>)>& take) {
   if (ring_ == nullptr) return;
   const std::uint64_t begin = read_.load(relaxed);
-  const std::uint64_t end = std::min(written_.load(std::memory_order_acquire), begin + most);
+  const std::uint64_t end = written_.load(std::memory_order_acquire);
   for (std::uint64_t at = begin; at < end;) {
     const std::size_t first = at % ring_size;
     const std::size_t count = std::min<std::uint64_t>(end - at, ring_size - first);
@@ -113,9 +113,8 @@ void OperationMeter::drain(std::size_t most, const std::function<void(std::span<
   read_.store(end, std::memory_order_release);
 }
 
-std::vector<MeteredCall> OperationMeter::new_calls(std::uint32_t& first) {
+std::vector<MeteredCall> OperationMeter::new_calls() {
   const MutexLock lock(mutex_);
-  first = static_cast<std::uint32_t>(calls_read_ + 1);
   std::vector<MeteredCall> calls(calls_.begin() + static_cast<std::ptrdiff_t>(calls_read_), calls_.end());
   calls_read_ = calls_.size();
   return calls;
@@ -142,16 +141,15 @@ std::shared_ptr<OperationMeter> make_meter(MeteredGroup group) {
   return meter;
 }
 
-std::vector<std::shared_ptr<OperationMeter>> meters_of_this_process() {
+void meters_of_this_process(std::vector<std::shared_ptr<OperationMeter>>& result) {
   Meters& all = meters();
   const MutexLock lock(all.mutex);
-  std::vector<std::shared_ptr<OperationMeter>> result = all.list;
+  result = all.list;
   std::erase_if(all.list, [&all](const auto& meter) LOCKSTEP_REQUIRES(all.mutex) {
     if (meter.use_count() > 2) return false;  // the registry, the result, and the communicator
     meter->add_totals(all.of_destroyed);
     return true;
   });
-  return result;
 }
 
 MeterTotals totals_of_this_process() {

@@ -46,13 +46,13 @@ struct MeteredCall {
 /// bytes.
 struct MeteredOperation {
   enum class Type : std::uint32_t { collective, message, wait };
-  std::uint64_t posted = 0;    ///< time stamps; of a wait: its begin
-  std::uint64_t agreed = 0;    ///< 0: the ranks did not agree, or a wait
+  std::uint64_t posted = 0;  ///< time stamps; of a wait: its begin
+  std::uint64_t agreed = 0;  ///< 0: the ranks did not agree, or a wait
   std::uint64_t finished = 0;
   std::int64_t sequence = -1;  ///< number in the epoch; of a message: per sender and receiver
   std::uint64_t epoch = 0;
-  std::uint32_t call = 0;      ///< number of the MeteredCall, from 1; 0: not described
-  std::int32_t peer = -1;      ///< of a message: 2 * rank of the peer, plus 1 if the message is received
+  std::uint32_t call = 0;  ///< number of the MeteredCall, from 1; 0: not described
+  std::int32_t peer = -1;  ///< of a message: 2 * rank of the peer, plus 1 if the message is received
   Type type = Type::collective;
   std::uint32_t failure = 0;  ///< 0: success; otherwise 1 + the code of the error
 };
@@ -88,7 +88,8 @@ class OperationMeter {
   /// too many different calls, or if operations are not kept.
   [[nodiscard]] std::uint32_t number_of_call(std::uint64_t key, const std::function<MeteredCall()>& describe) noexcept;
 
-  /// Adds an operation that is done. `kind` is a number below most_kinds, and `name` its name, which is never destroyed.
+  /// Adds an operation that is done. `kind` is a number below most_kinds, and `name` its name, which is never
+  /// destroyed.
   void add(const MeteredOperation& operation, std::size_t kind, const std::string_view& name,
            std::uint64_t bytes) noexcept;
   /// Adds a wait of a thread.
@@ -97,10 +98,10 @@ class OperationMeter {
   // The following functions are called by the reader.
 
   void add_totals(MeterTotals& totals) const;
-  /// Removes at most `most` operations from the ring, and passes them to `take` in parts.
-  void drain(std::size_t most, const std::function<void(std::span<const MeteredOperation>)>& take);
-  /// The calls that were described since the last call of this function, and the number of the first of them.
-  [[nodiscard]] std::vector<MeteredCall> new_calls(std::uint32_t& first);
+  /// Removes all operations from the ring, and passes them to `take` in parts.
+  void drain(const std::function<void(std::span<const MeteredOperation>)>& take);
+  /// The calls that were described since the last call of this function, in the order of their numbers.
+  [[nodiscard]] std::vector<MeteredCall> new_calls();
   /// Number of operations that did not fit into the ring.
   [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
   [[nodiscard]] const MeteredGroup& group() const noexcept { return group_; }
@@ -144,9 +145,9 @@ void set_metering(Metering metering) noexcept;
 /// A meter for a new communicator; null if nothing is measured. Thread-safe.
 [[nodiscard]] std::shared_ptr<OperationMeter> make_meter(MeteredGroup group);
 
-/// The meters of this process, for the reader. A meter whose communicator has been destroyed is in the result once
-/// more: afterwards only its totals are kept.
-[[nodiscard]] std::vector<std::shared_ptr<OperationMeter>> meters_of_this_process();
+/// Stores the meters of this process in `result`, for the reader. A meter whose communicator has been destroyed is
+/// there once more: afterwards only its totals are kept.
+void meters_of_this_process(std::vector<std::shared_ptr<OperationMeter>>& result);
 /// Totals of all communicators, including those that were destroyed.
 [[nodiscard]] MeterTotals totals_of_this_process();
 

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
+#include <vector>
 
 namespace lockstep::detail {
 namespace {
@@ -77,7 +79,8 @@ void Reporter::write_metrics() noexcept {
   if (!metrics_) return;
   try {
     metrics_->write();
-    if (!trace_) static_cast<void>(meters_of_this_process());  // forgets those of destroyed communicators
+    if (std::vector<std::shared_ptr<OperationMeter>> all; !trace_)
+      meters_of_this_process(all);  // forgets destroyed ones
   } catch (const std::exception& error) {
     log_warning("LOCKSTEP_METRICS: {}; no further metrics are written", error.what());
     metrics_.reset();

@@ -22,8 +22,9 @@ namespace {
 
 // LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first used
 constexpr std::array<std::string_view, 9> known_names{
-    "LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON",
-    "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",  "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS", "LOCKSTEP_TRACE"};
+    "LOCKSTEP_TIMEOUT",         "LOCKSTEP_ORDER",         "LOCKSTEP_RADICES",
+    "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",
+    "LOCKSTEP_RECORDER",        "LOCKSTEP_METRICS",       "LOCKSTEP_TRACE"};
 constexpr std::array<std::string_view, 2> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_"};
 
 std::optional<std::string_view> variable(const char* name) {

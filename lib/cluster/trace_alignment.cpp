@@ -90,8 +90,8 @@ ClockOffset offset_of(const RankTrace& rank, const RankTrace& reference,
 
 double ClockOffset::at(double time) const {
   if (points.empty()) return 0;
-  const auto next =
-      std::lower_bound(points.begin(), points.end(), time, [](const auto& point, double at) { return point.first < at; });
+  const auto next = std::lower_bound(points.begin(), points.end(), time,
+                                     [](const auto& point, double at) { return point.first < at; });
   if (next == points.begin()) return next->second;
   const auto& [before, offset] = *(next - 1);
   if (next == points.end()) return offset;

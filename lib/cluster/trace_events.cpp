@@ -11,6 +11,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <utility>
+
 namespace lockstep::detail {
 namespace {
 
@@ -32,7 +37,8 @@ class EventWriter {
   void write_all() {
     buffer_ = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
     for (std::size_t rank = 0; rank < trace_.ranks.size(); ++rank) write_names(rank);
-    for (const TimedOperation& each : trace_.operations) each.is_message() ? write_message(each) : write_operation(each);
+    for (const TimedOperation& each : trace_.operations)
+      each.is_message() ? write_message(each) : write_operation(each);
     for (std::size_t rank = 0; rank < trace_.ranks.size(); ++rank) write_ranges(rank);
     for (std::size_t id = 0; id < trace_.matches.size(); ++id) write_flow(id);
     buffer_ += "\n]}\n";
@@ -105,12 +111,12 @@ class EventWriter {
           arguments_of(each));
     const bool is_last = each.last_rank < 0 || each.last_rank == trace_.rank_of(each);
     write_phase(each, is_last ? "wait" : fmt::format("wait for rank {}", each.last_rank), each.begin, each.agreed);
-    write_phase(each, is_reduction(each) ? "reduce" : "move data",
-                each.agreed, each.end);
+    write_phase(each, is_reduction(each) ? "reduce" : "move data", each.agreed, each.end);
   }
 
-
-  [[nodiscard]] static bool is_reduction(const TimedOperation& each) { return each.call->kind.find("reduce") != std::string::npos; }
+  [[nodiscard]] static bool is_reduction(const TimedOperation& each) {
+    return each.call->kind.find("reduce") != std::string::npos;
+  }
 
   /// Messages overlap, so they are asynchronous events.
   void write_message(const TimedOperation& each) {

@@ -189,7 +189,8 @@ std::vector<TraceFile> files_of_job(const std::string& directory, const std::opt
 void write_trace_json(const JobTrace& trace, const std::string& path) {
   const std::string part = fmt::format("{}.part{}", path, ::getpid());
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
-  write_events(trace, [&](std::string_view text) { file.write(text.data(), static_cast<std::streamsize>(text.size())); });
+  write_events(trace,
+               [&](std::string_view text) { file.write(text.data(), static_cast<std::streamsize>(text.size())); });
   file.close();
   std::error_code error;
   if (file) fs::rename(part, path, error);

@@ -21,7 +21,7 @@ namespace lockstep::detail {
 /// between the points, constant outside; no points: zero. In nanoseconds.
 struct ClockOffset {
   std::vector<std::pair<double, double>> points;  ///< time of the rank, offset; in ascending order
-  double uncertainty = 0;                         ///< largest error; negative: unknown, because only wall clocks were compared
+  double uncertainty = 0;  ///< largest error; negative: unknown, because only wall clocks were compared
 
   [[nodiscard]] double at(double time) const;
 };
@@ -29,15 +29,15 @@ struct ClockOffset {
 /// Offsets of all ranks, in the order of `ranks`. Ranks with the same RankTrace::clock have the same offset.
 ///
 /// For two ranks a and b of a collective that has succeeded, a posts the operation before b knows that all ranks have
-/// arrived, and the reverse. So each collective gives a lower and an upper bound of the offset between their clocks. Per
-/// interval of 10 s, the tightest bounds are taken, and the offset is their mean; the error is at most half of their
-/// difference. It is as small as the time of an agreement if ranks of both hosts arrive last in some operations.
+/// arrived, and the reverse. So each collective gives a lower and an upper bound of the offset between their clocks.
+/// Per interval of 10 s, the tightest bounds are taken, and the offset is their mean; the error is at most half of
+/// their difference. It is as small as the time of an agreement if ranks of both hosts arrive last in some operations.
 [[nodiscard]] std::vector<ClockOffset> align_clocks(const std::vector<RankTrace>& ranks);
 
 /// A collective of one rank or a message, with times in nanoseconds since the start of the trace.
 struct TimedOperation {
-  std::size_t rank = 0;         ///< index in JobTrace::ranks
-  std::size_t group = 0;        ///< index in RankTrace::groups
+  std::size_t rank = 0;          ///< index in JobTrace::ranks
+  std::size_t group = 0;         ///< index in RankTrace::groups
   std::size_t communicator = 0;  ///< equal for all ranks of a communicator
   const MeteredOperation* operation = nullptr;
   const MeteredCall* call = nullptr;  ///< never null

@@ -93,15 +93,15 @@ std::string header(const JobTrace& trace) {
   std::set<std::string> hosts;
   for (const RankTrace& rank : trace.ranks) hosts.insert(rank.host);
   const int size = trace.ranks.front().size;
-  std::string text =
-      fmt::format("job {}: {} rank{} on {} host{}, {} of wall time\n", trace.ranks.front().job, trace.ranks.size(),
-                  trace.ranks.size() == 1 ? "" : "s", hosts.size(), hosts.size() == 1 ? "" : "s",
-                  duration(trace.duration));
+  std::string text = fmt::format("job {}: {} rank{} on {} host{}, {} of wall time\n", trace.ranks.front().job,
+                                 trace.ranks.size(), trace.ranks.size() == 1 ? "" : "s", hosts.size(),
+                                 hosts.size() == 1 ? "" : "s", duration(trace.duration));
   if (static_cast<int>(trace.ranks.size()) < size)
     text += fmt::format("note: the job has {} ranks; the others have no file here\n", size);
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
     const RankTrace& each = trace.ranks[rank];
-    if (!each.has_end) text += fmt::format("note: rank {} has not closed its file: it failed, or still runs\n", each.rank);
+    if (!each.has_end)
+      text += fmt::format("note: rank {} has not closed its file: it failed, or still runs\n", each.rank);
     if (each.dropped != 0)
       text += fmt::format("note: {} operations and ranges of rank {} are not in its file\n", each.dropped, each.rank);
     if (trace.offsets[rank].uncertainty < 0)
@@ -175,7 +175,7 @@ std::string longest_calls(const JobTrace& trace) {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
   if (order.size() > most_calls_listed) order.resize(most_calls_listed);
-  if (order.empty()) return "\nthere are no operations\n";
+  if (order.empty()) return "\nno operation is in the files\n";
   std::string text = "\noperations with the most time (of all ranks)\n     time  waiting   count   longest\n";
   for (const auto& [name, totals] : order) {
     text += fmt::format("  {:>9}  {:>4.0f} %  {:>6}  {:>9}  {}\n", duration(totals.time),

@@ -51,9 +51,12 @@ ClockReading read_clock() noexcept {
 OrderedJson header_of(int rank, int size) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const auto wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count();
-  return {{"job", name_of_this_job()}, {"rank", rank},
-          {"size", size},              {"host", host_name()},
-          {"pid", ::getpid()},         {"clock", name_of_clock()},
+  return {{"job", name_of_this_job()},
+          {"rank", rank},
+          {"size", size},
+          {"host", host_name()},
+          {"pid", ::getpid()},
+          {"clock", name_of_clock()},
           {"wall_offset_ns", wall_ns - read_clock().nanoseconds}};
 }
 
@@ -117,22 +120,18 @@ void TraceWriter::append_meter(OperationMeter& meter) {
                     {"rank", of.rank},
                     {"size", of.size}}));
   }
-  const std::string operations = [&] {
-    std::string bytes;
-    meter.drain(OperationMeter::ring_size, [&](std::span<const MeteredOperation> part) {
-      const std::size_t fits = std::min<std::uint64_t>(part.size(), most_entries - entries_);
-      dropped_ += part.size() - fits;
-      entries_ += fits;
-      bytes += bytes_of(part.first(fits));
-    });
-    return bytes;
-  }();
-  // the calls of the operations are described before the operations are added, so this finds all of them
-  std::uint32_t first = 0;
-  OrderedJson calls = OrderedJson::array();
-  for (const MeteredCall& call : meter.new_calls(first)) calls.push_back(to_json(call));
-  if (!calls.empty()) append(TraceRecordType::text, 0, to_text({{"calls_of", group.number}, {"calls", calls}}));
-  if (!operations.empty()) append(TraceRecordType::operations, group.number, operations);
+  meter.drain([&](std::span<const MeteredOperation> part) {
+    const std::size_t fits = std::min<std::uint64_t>(part.size(), most_entries - entries_);
+    dropped_ += part.size() - fits;
+    entries_ += fits;
+    if (fits != 0) append(TraceRecordType::operations, group.number, bytes_of(part.first(fits)));
+  });
+  // the calls of operations are described before these are added, so this finds all of them
+  if (const auto calls = meter.new_calls(); !calls.empty()) {
+    OrderedJson described = OrderedJson::array();
+    for (const MeteredCall& call : calls) described.push_back(to_json(call));
+    append(TraceRecordType::text, 0, to_text({{"calls_of", group.number}, {"calls", described}}));
+  }
   group.dropped = meter.dropped();
 }
 
@@ -147,22 +146,24 @@ void TraceWriter::append_ranges() {
 }
 
 void TraceWriter::flush() {
-  if (!write_all(file_, std::exchange(buffer_, {})))
-    throw_error(Code::unavailable, "cannot write the trace file {}: {}", path_, std::generic_category().message(errno));
+  const bool is_good = write_all(file_, buffer_);
+  buffer_.clear();  // keeps its memory
+  if (is_good) return;
+  throw_error(Code::unavailable, "cannot write the trace file {}: {}", path_, std::generic_category().message(errno));
 }
 
 void TraceWriter::write() {
-  const auto meters = meters_of_this_process();
-  for (const auto& meter : meters) append_meter(*meter);
+  meters_of_this_process(meters_);
+  for (const auto& meter : meters_) append_meter(*meter);
   append_ranges();
   append_clock();
   flush();
-  std::erase_if(groups_, [&](const auto& entry) {
-    const bool is_left = std::none_of(meters.begin(), meters.end(),
-                                      [&](const auto& meter) { return meter.get() == entry.first && meter.use_count() > 1; });
-    if (is_left) dropped_ += entry.second.dropped;
-    return is_left;
-  });
+  for (const auto& meter : meters_) {
+    if (meter.use_count() > 1) continue;  // only this object still has it: its communicator was destroyed
+    dropped_ += meter->dropped();
+    groups_.erase(meter.get());
+  }
+  meters_.clear();
 }
 
 void TraceWriter::end() noexcept {

@@ -10,8 +10,10 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::detail {
 
@@ -46,10 +48,12 @@ class TraceWriter {
   const std::string path_;
   int file_ = -1;
   std::string buffer_;
+  std::vector<std::shared_ptr<OperationMeter>>
+      meters_;  // used by `write`, which thus allocates no memory again and again
   std::map<const OperationMeter*, Group> groups_;
   std::uint32_t next_group_ = 0;
   std::uint64_t entries_ = 0;
-  std::uint64_t dropped_ = 0;        // entries beyond most_entries, and operations of destroyed communicators
+  std::uint64_t dropped_ = 0;  // entries beyond most_entries, and operations of destroyed communicators
   std::uint64_t dropped_ranges_ = 0;
 };
 

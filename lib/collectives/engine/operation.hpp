@@ -46,8 +46,8 @@ using SharedError = std::shared_ptr<const Error>;
 
 /// Numbers by which Recorder finds an operation in the flight record of its communicator.
 struct RecordPlace {
-  std::uint64_t entry = 0;  ///< number of the entry of the present run; 0: none
-  std::uint64_t call = 0;   ///< number of the description of the call; 0: none
+  std::uint64_t entry = 0;         ///< number of the entry of the present run; 0: none
+  std::uint64_t call = 0;          ///< number of the description of the call; 0: none
   std::uint32_t metered_call = 0;  ///< number of the description in the meter of the communicator; 0: none
 };
 

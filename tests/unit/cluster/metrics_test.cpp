@@ -49,11 +49,11 @@ TEST(OperationMeter, counts_what_does_not_fit_into_its_ring) {
     for (const MeteredOperation& each : part) EXPECT_EQ(each.posted, next++);
     taken += part.size();
   };
-  meter.drain(OperationMeter::ring_size, take);
+  meter.drain(take);
   EXPECT_EQ(taken, OperationMeter::ring_size);
   next = 7;
   meter.add(operation(7, 7, 7), 0, kind, 0);
-  meter.drain(OperationMeter::ring_size, take);
+  meter.drain(take);
   EXPECT_EQ(taken, OperationMeter::ring_size + 1);
   MeterTotals totals;
   meter.add_totals(totals);
@@ -71,9 +71,8 @@ TEST(OperationMeter, describes_a_call_once) {
   EXPECT_EQ(meter.number_of_call(6, describe), 2U);
   EXPECT_EQ(meter.number_of_call(5, describe), 1U);
   EXPECT_EQ(described, 2);
-  std::uint32_t first = 0;
-  EXPECT_EQ(meter.new_calls(first).size(), 2U);
-  EXPECT_EQ(meter.new_calls(first).size(), 0U);
+  EXPECT_EQ(meter.new_calls().size(), 2U);
+  EXPECT_EQ(meter.new_calls().size(), 0U);
 }
 
 Metrics example() {

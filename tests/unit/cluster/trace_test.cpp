@@ -116,8 +116,7 @@ std::string write_file(const test::TemporaryDirectory& directory, std::size_t cu
     const TraceRecordHeader header{type, 0, bytes.size()};
     text.append(reinterpret_cast<const char*>(&header), sizeof header).append(bytes);
   };
-  append(TraceRecordType::text,
-         R"({"job":"12","rank":3,"size":4,"host":"n","pid":9,"clock":"c","wall_offset_ns":0})");
+  append(TraceRecordType::text, R"({"job":"12","rank":3,"size":4,"host":"n","pid":9,"clock":"c","wall_offset_ns":0})");
   const ClockReading reading{5, 6};
   append(TraceRecordType::clock, {reinterpret_cast<const char*>(&reading), sizeof reading});
   append(TraceRecordType::text, R"({"group":0,"name":"world","number":1,"job_ranks":[3,4],"rank":0,"size":2})");

@@ -131,7 +131,7 @@ def after_a_failure():
         check_operations(events, 2)
 
 
-def says_how_to_merge_after_an_exception():
+def after_an_exception():
     with tempfile.TemporaryDirectory() as directory:
         result = launcher.run(2, traced, "-1", "throws", env=variables(LOCKSTEP_TRACE=directory))
         expect(result.returncode != 0, "exit code 0")
@@ -220,7 +220,7 @@ most = [
 rest = [
     ("the trace of three ranks is whole", is_whole(3)),
     ("files can be merged after a failure", after_a_failure),
-    ("files can be merged after an exception", says_how_to_merge_after_an_exception),
+    ("files can be merged after an exception", after_an_exception),
     ("LOCKSTEP_TRACE that is empty", refuses('LOCKSTEP_TRACE="": expected the name of a directory', LOCKSTEP_TRACE="")),
     ("LOCKSTEP_METRICS that cannot be written",
      refuses('LOCKSTEP_METRICS="/proc/none/m": the file /proc/none/m.rank', LOCKSTEP_METRICS="/proc/none/m")),

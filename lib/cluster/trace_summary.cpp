@@ -172,8 +172,9 @@ std::string longest_calls(const JobTrace& trace) {
     totals.longest = std::max(totals.longest, each.end - each.begin);
   }
   std::vector<std::pair<std::string, CallTotals>> order(calls.begin(), calls.end());
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::tie(b.second.time, a.first) < std::tie(a.second.time, b.first);
+  });
   if (order.size() > most_calls_listed) order.resize(most_calls_listed);
   if (order.empty()) return "\nno operation is in the files\n";
   std::string text = "\noperations with the most time (of all ranks)\n     time  waiting   count   longest\n";

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+// lockstep-run: starts a program on several ranks, with the launcher of the MPI library of lockstep.
+
+#include "run/allocation.hpp"
+#include "run/job.hpp"
+#include "run/launcher.hpp"
+#include "run/options.hpp"
+#include "run/progress.hpp"
+
+#include "apps/options/option_error.hpp"
+
+#include <lockstep/base/exit_code.hpp>
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <system_error>
+
+namespace run {
+namespace {
+
+/// A directory that is removed with this object.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() : path_((std::filesystem::temp_directory_path() / "lockstep-run-XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), path_);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+
+  [[nodiscard]] std::filesystem::path file(const char* name) const { return std::filesystem::path(path_) / name; }
+
+ private:
+  std::string path_;
+};
+
+void say_that_root_is_permitted(const Command& command) {
+  if (command.variables.contains("OMPI_ALLOW_RUN_AS_ROOT"))
+    fmt::print(stderr, "lockstep-run: sets OMPI_ALLOW_RUN_AS_ROOT and PRTE_ALLOW_RUN_AS_ROOT, since this is root\n");
+}
+
+int run_with_metrics(const Launcher& launcher, const Allocation& allocation, const Options& options,
+                     const std::filesystem::path& file, const std::map<std::string, std::string>& variables) {
+  const Command command = make_command(launcher, allocation, options, variables);
+  say_that_root_is_permitted(command);
+  Progress progress(resolve(options.progress), file, allocation.ranks, options.progress_every_s);
+  return run_job(command, progress);
+}
+
+int run_program(const Options& options) {
+  const Allocation allocation = find_allocation(options);
+  const Launcher launcher = find_launcher(options, allocation);
+  const char* const given = std::getenv("LOCKSTEP_METRICS");
+  const std::string metrics = given == nullptr ? "" : given;
+  if (options.dry_run) {
+    fmt::print("{}\n", quoted(make_command(launcher, allocation, options, {})));
+    return lockstep::exit_code::success;
+  }
+  if (options.progress == ProgressMode::never || !metrics.empty())
+    return run_with_metrics(launcher, allocation, options, metrics, {});
+  const TemporaryDirectory directory;
+  const std::string file = directory.file("metrics.jsonl").string();
+  return run_with_metrics(launcher, allocation, options, file, {{"LOCKSTEP_METRICS", file}});
+}
+
+int run_lockstep_run(int argc, const char* const* argv) {
+  try {
+    const Options options = read_options(argc, argv);
+    if (options.help) {
+      fmt::print("{}", help());
+      return lockstep::exit_code::success;
+    }
+    return run_program(options);
+  } catch (const options::OptionError& error) {
+    fmt::print(stderr, "lockstep-run: {}\n", error.what());
+    return lockstep::exit_code::usage;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lockstep-run: {}\n", error.what());
+    return lockstep::exit_code::failure;
+  }
+}
+
+}  // namespace
+}  // namespace run
+
+int main(int argc, char** argv) { return run::run_lockstep_run(argc, argv); }

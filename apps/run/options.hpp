@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The options of lockstep-run. They end at the first word that is neither an option nor the value of one: the program.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace run {
+
+/// A host on which ranks are started.
+struct Host {
+  std::string name;
+  int slots = 1;  ///< number of ranks for which the host has room
+};
+
+/// How the metrics of the ranks are shown. `automatic` is `live` if stderr is a terminal, otherwise `lines`.
+enum class ProgressMode { automatic, never, lines, live };
+
+struct Options {
+  int ranks = 0;            ///< number of ranks; 0 if not given
+  std::vector<Host> hosts;  ///< hosts of -H or --hostfile; empty if not given
+  std::string launcher;     ///< path or name of the launcher; empty if not given
+  std::string bind;         ///< none, core, socket or numa; empty leaves the choice to the launcher
+  int ranks_per_host = 0;   ///< 0 leaves the choice to the launcher
+  int gpus = 0;             ///< GPUs per rank, for srun; 0 if not given
+  ProgressMode progress = ProgressMode::automatic;
+  double progress_every_s = 10;      ///< time between two lines of progress
+  bool dry_run = false;              ///< print the command instead of running it
+  bool help = false;                 ///< print the options
+  std::vector<std::string> command;  ///< the program and its arguments
+};
+
+/// Reads the command line, and variables such as LOCKSTEP_RUN_BIND. Throws options::OptionError.
+[[nodiscard]] Options read_options(int argc, const char* const* argv);
+
+/// The text of --help.
+[[nodiscard]] std::string help();
+
+/// Reads the lines "HOST", "HOST slots=N", "HOST:N" of a host file; a repeated host has the sum of its slots.
+/// `what` names the file in errors. Throws options::OptionError.
+[[nodiscard]] std::vector<Host> read_host_file(const std::string& what, const std::string& path);
+
+/// `text` as a number from 1 to `most`. `what` names it in errors. Throws options::OptionError.
+[[nodiscard]] int positive_number(const std::string& what, const std::string& text, int most = 1'000'000);
+
+}  // namespace run

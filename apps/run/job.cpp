@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <optional>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace run {

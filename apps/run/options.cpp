@@ -65,7 +65,7 @@ Host host_of(const std::string& what, const std::string& text) {
   const std::string name = text.substr(0, colon);
   const auto is_allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_'; };
   if (name.empty() || name.front() == '-' || !std::all_of(name.begin(), name.end(), is_allowed))
-    refuse("{}: \"{}\" is not HOST or HOST:N with a name of letters, digits, '.', '-' and '_'", what, text);
+    refuse("{}: \"{}\" is not HOST or HOST:N with a name of alphanumeric characters, '.', '-' and '_'", what, text);
   return {name, colon == std::string::npos ? 1 : positive_number(what + ": " + name, text.substr(colon + 1))};
 }
 

@@ -44,7 +44,7 @@ make_launcher("slurm/srun", "slurm 22.05", PRINTS)
 leaves = make_launcher("leaves/mpirun", VERSIONS[OWN], "while [ $# -gt 2 ]; do shift; done; exit $2")
 dies = make_launcher("dies/mpirun", VERSIONS[OWN], "kill -9 $$")
 reads = make_launcher("reads/mpirun", VERSIONS[OWN], "cat")
-waits = make_launcher("waits/mpirun", VERSIONS[OWN], "for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo got $s; exit 7\" $s; "
+waits = make_launcher("waits/mpirun", VERSIONS[OWN], "for s in INT TERM HUP QUIT USR1 USR2 TSTP; do trap \"echo got $s; exit 7\" $s; "
                       "done; echo ready $$; i=0; while [ $i -lt 200 ]; do sleep 0.05; i=$((i + 1)); done")
 measures = make_launcher("measures/mpirun", VERSIONS[OWN], f"exec {sys.executable} {FAKE_RANKS}")
 
@@ -148,6 +148,19 @@ def forwards(number):
     return case
 
 
+def stops_and_continues():
+    job = subprocess.Popen([program, "--launcher", waits, "-n", "1", "p"], stdout=subprocess.PIPE, text=True,
+                           env=environment(),
+                           preexec_fn=lambda: signal.signal(signal.SIGTSTP, signal.SIG_DFL))  # a shell cannot trap an ignored signal
+    job.stdout.readline()
+    job.send_signal(signal.SIGTSTP)
+    _, status = os.waitpid(job.pid, os.WUNTRACED)
+    expect(os.WIFSTOPPED(status), f"status {status}: it is not stopped")
+    job.send_signal(signal.SIGCONT)
+    output, _ = job.communicate(timeout=20)
+    expect(job.returncode == 7 and output == "got TSTP\n", f"{job.returncode}: {output}")
+
+
 def ends_with_lockstep_run():
     job = subprocess.Popen([program, "--launcher", waits, "-n", "1", "p"], stdout=subprocess.PIPE, text=True,
                            env=environment())
@@ -243,6 +256,7 @@ CASES = [
     ("chooses srun in an allocation of Slurm", chooses_srun),
     *((f"forwards {number.name}", forwards(number)) for number in (
         signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)),
+    ("stops at SIGTSTP and goes on at SIGCONT", stops_and_continues),
     ("ends the launcher if it is killed", ends_with_lockstep_run),
     ("returns the exit code of the launcher", returns_the_exit_code),
     ("passes stdin", passes_stdin),
@@ -254,7 +268,7 @@ CASES = [
     ("refuses zero ranks", refused(["-n", "0", "p"], ['-n/--ranks "0"', "from 1 to"])),
     ("refuses an unknown option", refused(["--rank", "2", "p"], ["--rank", "--help"])),
     ("refuses an unknown binding", refused(["-n", "2", "--bind", "thread", "p"], ['--bind "thread"', "none, core, socket, numa"])),
-    ("refuses a malformed host", refused(["-H", "a:x", "p"], ['-', '"x"', "from 1 to"])),
+    ("refuses a malformed host", refused(["-H", "a:x", "p"], ['--hosts "a:x"', '"x"', "from 1 to"])),
     ("refuses a missing host file", refused(["--hostfile", "/none", "p"], ['--hostfile "/none"', "cannot be read"])),
     ("refuses GPUs without srun", refused([*FAKE, "-n", "2", "--gpus", "1", "p"], ["--gpus 1", "only srun"])),
     ("refuses malformed variables of Slurm",

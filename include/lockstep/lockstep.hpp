@@ -14,6 +14,7 @@
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/cluster/cluster_spec.hpp>
 #include <lockstep/cluster/environment.hpp>
+#include <lockstep/cluster/environment_variables.hpp>
 #include <lockstep/cluster/flight_record.hpp>
 #include <lockstep/cluster/host_topology.hpp>
 #include <lockstep/cluster/mpi_cluster_resolver.hpp>

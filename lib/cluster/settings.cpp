@@ -7,6 +7,8 @@
 #include "base/log.hpp"
 #include "schedule/radices.hpp"
 
+#include <lockstep/cluster/environment_variables.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -137,3 +139,7 @@ void report_unknown_variables() {
 }
 
 }  // namespace lockstep::detail
+
+std::vector<std::string_view> lockstep::environment_variables() {
+  return {detail::known_names.begin(), detail::known_names.end()};
+}

@@ -298,6 +298,14 @@ void check_network(const JobFacts& job, std::vector<Finding>& findings) {
 void check_gpus(const JobFacts& job, std::vector<Finding>& findings) {
   for (const RankFacts& facts : job.ranks) {
     const Gpus& own = facts.gpus;
+    if (own.status.empty()) {
+      findings.push_back({Severity::note,
+                          gpus,
+                          fmt::format("not checked, since the job did not start; {} has {}", facts.host, own.devices),
+                          "correct the errors above, and try again",
+                          {facts.rank}});
+      continue;
+    }
     if (own.devices == 0 || own.usable >= own.devices || (own.hides_devices && own.usable > 0)) {
       findings.push_back({Severity::ok, gpus, own.status, {}, {facts.rank}});
     } else {

@@ -137,8 +137,8 @@ void summarize_links(const Links& links, const char* kind, std::vector<Finding>&
   findings.push_back(
       {Severity::ok,
        speed,
-       fmt::format("{} {}: median latency {:.3g} us, bandwidth {:.3g} GB/s, all_reduce of 64 KiB {}", links.size(),
-                   kind, median_of(latencies), median_of(bandwidths),
+       fmt::format("{} link{} {}: median latency {:.3g} us, bandwidth {:.3g} GB/s, all_reduce of 64 KiB {}",
+                   links.size(), links.size() == 1 ? "" : "s", kind, median_of(latencies), median_of(bandwidths),
                    reductions.empty() ? "not measured" : fmt::format("{:.3g} us", median_of(reductions))),
        {},
        {}});
@@ -177,7 +177,7 @@ void check_speed(const JobFacts& job, std::vector<Finding>& findings) {
       if (link.latency_us > 0 && link.bandwidth_gbs > 0) links.push_back(&link);
     }
     if (links.empty()) continue;
-    summarize_links(links, is_between ? "links between hosts" : "links inside hosts", findings);
+    summarize_links(links, is_between ? "between hosts" : "inside hosts", findings);
     add_slow_links(job, links, findings);
     for (const Link* const link : links) {
       if (!is_between || link->bandwidth_gbs >= least_bandwidth_gbs) continue;

@@ -114,8 +114,14 @@ void check_versions(const JobFacts& job, std::vector<Finding>& findings) {
       Severity::error, "the ranks use different builds of lockstep",
       "install one lockstep in a shared directory, or the same on all hosts, and check LD_LIBRARY_PATH there",
       findings);
-  if (is_one && !job.ranks.empty())
-    findings.push_back({Severity::ok, start, fmt::format("library: {}", job.ranks.front().library), {}, {}});
+  if (job.ranks.empty() || !is_one) return;
+  const std::string& library = job.ranks.front().library;
+  findings.push_back(library.empty() ? Finding{Severity::note,
+                                               start,
+                                               "versions: not checked, since the job did not start",
+                                               "correct the errors above, and try again",
+                                               {}}
+                                     : Finding{Severity::ok, start, fmt::format("library: {}", library), {}, {}});
 }
 
 void check_hosts(const JobFacts& job, std::vector<Finding>& findings) {
@@ -139,7 +145,7 @@ void check_hosts(const JobFacts& job, std::vector<Finding>& findings) {
     const auto facts = std::find_if(job.ranks.begin(), job.ranks.end(),
                                     [&](const RankFacts& each) { return each.rank == ranks.front(); });
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", facts->host, ranks.size());
-    if (!hosts.insert(facts->host).second)
+    if (!hosts.insert(facts->host + facts->machine).second)
       findings.push_back(
           {Severity::warning, start,
            fmt::format("the ranks on {} share no memory with other ranks of the same host", facts->host),
@@ -151,7 +157,7 @@ void check_hosts(const JobFacts& job, std::vector<Finding>& findings) {
   findings.push_back({Severity::ok,
                       start,
                       fmt::format("{} rank{} on {} node{}{}", job.size, job.size == 1 ? "" : "s", nodes.size(),
-                                  nodes.size() == 1 ? "" : "s", is_long ? "" : ": ranks of each: " + text),
+                                  nodes.size() == 1 ? "" : "s", is_long ? "" : ": " + text),
                       {},
                       {}});
 }
@@ -209,17 +215,30 @@ void check_names(const RankFacts& facts, std::vector<Finding>& findings) {
 
 /// Variables that a launcher sets to another value on each rank.
 bool is_of_one_rank(std::string_view name) {
-  for (const char* part : {"RANK",           "PROCID",
-                           "LOCALID",        "NODEID",
-                           "TASK_PID",       "GTIDS",
-                           "PMI_FD",         "PMI_ID",
-                           "FILE",           "URI",
-                           "CPU_BIND",       "TOPOLOGY_ADDR",
-                           "LAUNCH_NODE",    "SLURMD_",
-                           "PMIX_",          "VISIBLE_DEVICES",
-                           "JOB_GPUS",       "OMPI_MCA_orte_",
-                           "OMPI_MCA_ess",   "OMPI_MCA_pmix",
-                           "OMPI_MCA_shmem", "HYDRA",
+  for (const char* part : {"RANK",
+                           "PROCID",
+                           "LOCALID",
+                           "NODEID",
+                           "TASK_PID",
+                           "GTIDS",
+                           "PMI_FD",
+                           "PMI_ID",
+                           "FILE",
+                           "URI",
+                           "CPU_BIND",
+                           "TOPOLOGY_ADDR",
+                           "LAUNCH_NODE",
+                           "SLURMD_",
+                           "PMIX_",
+                           "VISIBLE_DEVICES",
+                           "JOB_GPUS",
+                           "OMPI_MCA_orte_",
+                           "OMPI_MCA_ess",
+                           "OMPI_MCA_routed",
+                           "OMPI_MCA_initial_wdir",
+                           "OMPI_MCA_pmix",
+                           "OMPI_MCA_shmem",
+                           "HYDRA",
                            "SLURM_PID"}) {
     if (name.find(part) != std::string_view::npos) return true;
   }

@@ -69,7 +69,7 @@ struct RankFacts {
   int ptrace_scope = -1;
   int cma_error = 0;  ///< errno of process_vm_readv on this process itself; 0: it works
   Gpus gpus;
-  double compute_ms = -1;     ///< median time of a fixed computation, while all ranks make it
+  double compute_ms = -1;     ///< mean time of a fixed computation, while all ranks make it
   double clock_offset_s = 0;  ///< wall clock of this rank minus that of rank 0
   double clock_error_s = -1;  ///< uncertainty of the offset; -1: not measured
 };

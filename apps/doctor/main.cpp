@@ -97,7 +97,9 @@ int report(const doctor::JobFacts& job, bool is_json) {
   const auto findings = doctor::check_all(job);
   const char* const no_color = std::getenv("NO_COLOR");
   const char* const terminal = std::getenv("TERM");
-  const bool has_colors = isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0') &&
+  // a launcher gives its ranks terminals although its own output may be a file
+  const bool has_colors = doctor::rank_of_launcher() < 0 && isatty(STDOUT_FILENO) == 1 &&
+                          (no_color == nullptr || *no_color == '\0') &&
                           (terminal == nullptr || std::string_view(terminal) != "dumb");
   const std::string text = is_json ? doctor::to_json(job, findings, LOCKSTEP_DOCTOR_VERSION)
                                    : doctor::to_text(findings, has_colors ? doctor::Colors::on : doctor::Colors::off);

@@ -12,11 +12,13 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,17 +83,19 @@ void append_pairs(const Groups& groups, bool is_between, std::size_t most, std::
 }  // namespace
 
 double compute_ms() {
-  std::vector<double> times;
-  volatile double kept = 0;
-  for (int repetition = 0; repetition < 9; ++repetition) {
-    const auto begin = Clock::now();
-    double value = 1;
-    for (int i = 0; i < 2'000'000; ++i) value = value * 0.999999 + 1e-6;  // each step waits for the one before
+  constexpr int repetitions = 25;
+  volatile std::uint64_t kept = 88172645463325252;  // so that the compiler computes nothing in advance
+  const auto begin = Clock::now();
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    std::uint64_t value = kept;
+    for (int i = 0; i < 1'000'000; ++i) {  // xorshift (Marsaglia 2003): each step waits for the one before
+      value ^= value << 13;
+      value ^= value >> 7;
+      value ^= value << 17;
+    }
     kept = value;
-    times.push_back(seconds_since(begin) * 1e3);
   }
-  static_cast<void>(kept);
-  return median_of(times);
+  return seconds_since(begin) * 1e3 / repetitions;
 }
 
 void measure_link(Link& link, int rank, double seconds) {

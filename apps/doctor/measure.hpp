@@ -15,7 +15,7 @@
 
 namespace doctor {
 
-/// The median time of some repetitions of a fixed computation, in ms; takes about 0.1 s. Local.
+/// The mean time of some repetitions of a fixed computation, in ms; takes about 0.1 s. Local.
 [[nodiscard]] double compute_ms();
 
 /// Latency and bandwidth of `link`; both of its ranks call it, and rank `link.first` gets the values. Takes about

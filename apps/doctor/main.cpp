@@ -44,11 +44,11 @@ constexpr const char* rules =
     "at least 3 links); a link between hosts below 1 Gbit/s; a rank all of whose two or more links are slow, or that\n"
     "takes above 3 times the median for a fixed computation (of two ranks: 3 times the faster one).\n"
     "\n"
-    "error: a job will fail. warning: it will be slow, or may fail. Times: MPI_Init and each answer of a rank may "
-    "take\n"
-    "60 s, or less if LOCKSTEP_TIMEOUT is less; if MPI does not start, the checks of this process are reported.\n"
-    "Exit code: 0 without errors, 3 with errors, 2 for wrong options. Colors only on a terminal, and without "
-    "NO_COLOR.\n";
+    "error: a job will fail. warning: it will be slow, or may fail. MPI_Init, and each answer of a rank, may take 60 "
+    "s,\n"
+    "or less if LOCKSTEP_TIMEOUT is less. If MPI does not start, the checks of this process alone are reported.\n"
+    "Exit code: 0 without errors, 3 with errors, 2 for wrong options. Colors: only on a terminal, without a launcher,\n"
+    "and if NO_COLOR is not set.\n";
 
 struct Options {
   bool is_json = false;

@@ -31,10 +31,10 @@ def names_a_slow_link():
 
 
 def names_the_slow_host():
-    with hosts.Hosts(4, mpirun=mpirun) as these:
+    with hosts.Hosts(5, mpirun=mpirun) as these:
         inside = ['nsenter', '--target', str(these.holders[2].pid), '--net']
         hosts.run(*inside, 'tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'tbf', 'rate', '20mbit', 'burst', '256kb', 'latency', '50ms')
-        report = report_of(these, [1, 1, 1, 1])
+        report = report_of(these, [1, 1, 1, 1, 1])
     found = [each for each in warnings_of(report) if 'measured links of h3' in each['text']]
     tap.expect(len(found) == 1 and found[0]['ranks'] == [2], json.dumps(report['findings'] + report['links'], indent=1))
 

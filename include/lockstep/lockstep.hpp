@@ -11,6 +11,7 @@
 #include <lockstep/checkpoint/checkpoint.hpp>
 #include <lockstep/checkpoint/preemption_guard.hpp>
 #include <lockstep/checkpoint/safetensors.hpp>
+#include <lockstep/cluster/build_info.hpp>
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/cluster/cluster_spec.hpp>
 #include <lockstep/cluster/environment.hpp>

@@ -8,6 +8,7 @@
 #include <hwy/targets.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace lockstep::detail {
 
@@ -15,6 +16,14 @@ std::vector<std::string_view> kernel_targets() {
   std::vector<std::string_view> names;
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) names.emplace_back(hwy::TargetName(target));
   if (names.empty()) names.emplace_back(hwy::TargetName(HWY_STATIC_TARGET));
+  return names;
+}
+
+std::vector<std::string_view> compiled_kernel_targets() {
+  std::vector<std::string_view> names;
+  // a target with a lower bit is better
+  for (std::int64_t targets = HWY_TARGETS; targets != 0; targets &= targets - 1)
+    names.emplace_back(hwy::TargetName(targets & -targets));
   return names;
 }
 

@@ -18,6 +18,9 @@ namespace lockstep::detail {
 /// The names of all compiled targets that run on this processor, best first.
 [[nodiscard]] std::vector<std::string_view> kernel_targets();
 
+/// The names of all compiled targets, best first, whether or not they run on this processor.
+[[nodiscard]] std::vector<std::string_view> compiled_kernel_targets();
+
 /// For tests. While this object exists, kernels are chosen as if the best target of this processor were `name`, an
 /// element of kernel_targets(). Functions that were chosen before do not change. Must not be used while another thread
 /// chooses a kernel.

@@ -4,6 +4,8 @@
 // A usual MPI program, with its own MPI_Init and its own std::vector<float>, that computes its sums with lockstep in
 // two marked lines. It fits a straight line to points; each rank has points of its own.
 
+#include "apps/options/version.hpp"
+
 #include <lockstep/interop/mpi.hpp>
 
 #include <mpi.h>
@@ -14,6 +16,9 @@
 
 namespace {
 
+constexpr const char* usage =
+    "Usage: mpirun -n P lockstep-descent\n"
+    "An MPI program that sums its gradients with lockstep: fits a line to points of all ranks, and prints the line.\n";
 constexpr int points_per_rank = 1000;
 constexpr int steps = 200;
 
@@ -42,6 +47,7 @@ void differentiate(int rank, const std::vector<float>& line, std::vector<float>&
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const auto code = options::end_by_arguments(argc, argv, "lockstep-descent", usage)) return *code;
   MPI_Init(&argc, &argv);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
     thrown += darts * strategy.num_replicas_in_sync();
   }
   if (strategy.is_chief()) {
-    std::printf("%d replicas, pi is about %.6f\n", strategy.num_replicas_in_sync(),
+    const int replicas = strategy.num_replicas_in_sync();
+    std::printf("%d replica%s, pi is about %.6f\n", replicas, replicas == 1 ? "" : "s",
                 4 * static_cast<double>(inside) / static_cast<double>(thrown));
   }
 }

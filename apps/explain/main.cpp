@@ -25,6 +25,7 @@ constexpr const char* help =
     "\n"
     "  --job NAME   the run to explain; default: the one that was written last. all: all files are of one run\n"
     "  --help       this text\n"
+    "  --version    the version of lockstep\n"
     "\n"
     "Exit code: 0 if records were read, 1 if a file, or all files of a directory, cannot be used,\n"
     "2 for a wrong command line. Of a directory, files that cannot be used are skipped with a warning.\n";
@@ -34,6 +35,7 @@ struct CommandLine {
   std::vector<std::string> paths;
   std::string error;
   bool wants_help = false;
+  bool wants_version = false;
 };
 
 CommandLine parse(const std::vector<std::string>& arguments) {
@@ -42,6 +44,8 @@ CommandLine parse(const std::vector<std::string>& arguments) {
     const std::string& each = arguments[k];
     if (each == "--help" || each == "-h") {
       result.wants_help = true;
+    } else if (each == "--version") {
+      result.wants_version = true;
     } else if (each == "--job") {
       if (k + 1 == arguments.size()) {
         result.error = "--job: expected the name of a job after it";
@@ -92,6 +96,10 @@ int main(int argc, char** argv) {
     const CommandLine line = parse({argv + 1, argv + argc});
     if (line.wants_help) {
       std::fputs(help, stdout);
+      return 0;
+    }
+    if (line.wants_version) {
+      std::puts("lockstep-explain " LOCKSTEP_VERSION);
       return 0;
     }
     if (!line.error.empty()) {

@@ -20,7 +20,7 @@ def says_hello(ranks):
         result = launcher.run(ranks, hello)
         expect(result.returncode == 0, result.stderr)
         replicas = ranks or 1
-        expect(result.stdout == f"{replicas} replicas, sum of ids {replicas * (replicas - 1) // 2}\n", result.stdout)
+        expect(result.stdout == f"{replicas} replica{'s' if replicas > 1 else ''}, sum of ids {replicas * (replicas - 1) // 2}\n", result.stdout)
 
     return case
 

@@ -4,6 +4,7 @@
 #include "train/options.hpp"
 
 #include "apps/options/program_options.hpp"
+#include "apps/options/version.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,6 +35,8 @@ po::options_description description() {
   training.add_options()("epochs", text()->value_name("N"), "passes over the training images (default: 5)");
   training.add_options()("steps", text()->value_name("N"), "number of steps, instead of --epochs");
   training.add_options()("global-batch", text()->value_name("N"), "images per step, over all replicas (default: 256)");
+  training.add_options()("no-epoch-tests", po::bool_switch(),
+                         "with --epochs, do not show the accuracy on the test images after each epoch");
   training.add_options()("optimizer", text()->value_name("NAME"), "sgd, momentum or adam (default: momentum)");
   training.add_options()("learning-rate", text()->value_name("X"),
                          "initial rate of the cosine decay (default: 0.5 sgd, 0.1 momentum, 0.001 adam)");
@@ -63,8 +66,11 @@ po::options_description description() {
   po::options_description output("Output");
   output.add_options()("json", text()->value_name("FILE"), "write the summary there as JSON");
   output.add_options()("quiet", po::bool_switch(), "print no header and no progress");
+  output.add_options()("progress", text()->value_name("STYLE"),
+                       "bar, lines, or auto: a bar on a terminal, lines elsewhere (default: auto)");
   output.add_options()("config", text()->value_name("FILE"), "read options from FILE, one name=value per line");
   output.add_options()("help", po::bool_switch(), "show this text");
+  output.add_options()("version", po::bool_switch(), ::options::version_help);
   po::options_description all(
       "Usage: mpirun -n P lockstep-train [options]\n"
       "Options come from the command line, then from variables such as LOCKSTEP_TRAIN_EPOCHS, then from --config FILE");
@@ -115,7 +121,7 @@ void read_all_options(int argc, const char* const* argv, int ranks, Options& opt
   const po::options_description all = description();
   const po::variables_map values = ::options::read(argc, argv, all, "LOCKSTEP_TRAIN_", options.sources);
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 4096;
-  options.given = ::options::given_values(values, {"config", "json", "quiet"});
+  options.given = ::options::given_values(values, {"config", "json", "quiet", "progress"});
   const auto given = [&](const char* name) { return values.count(name) != 0; };
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
   if (values["help"].as<bool>()) {
@@ -123,6 +129,7 @@ void read_all_options(int argc, const char* const* argv, int ranks, Options& opt
     out << all;
     options.help = out.str();
   }
+  options.version = values["version"].as<bool>();
   if (given("data")) options.data = text("data");
   if (given("model")) options.model = one_of("model", text("model"), {"mlp", "cnn"});
   if (given("epochs")) options.epochs = number("epochs", text("epochs"), 1, 1'000'000, "a number from 1 to 1000000");
@@ -157,6 +164,12 @@ void read_all_options(int argc, const char* const* argv, int ranks, Options& opt
     options.models_on_gpus = one_of("arithmetic", text("arithmetic"), {"cpu", "gpu"}) == "gpu";
     if (options.models_on_gpus && !options.on_gpus)
       refuse("--arithmetic \"gpu\": the arithmetic runs on GPUs only if the parameters are there; give --device gpu");
+  }
+  options.tests_epochs = !given("steps") && !values["no-epoch-tests"].as<bool>();
+  if (given("progress")) {
+    const std::string style = one_of("progress", text("progress"), {"auto", "bar", "lines"});
+    if (style == "bar") options.progress = ProgressStyle::bar;
+    if (style == "lines") options.progress = ProgressStyle::lines;
   }
   if (given("json")) options.json = text("json");
   options.quiet = values["quiet"].as<bool>();

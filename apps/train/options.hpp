@@ -6,6 +6,7 @@
 #pragma once
 
 #include "apps/options/option_error.hpp"
+#include "train/progress.hpp"
 
 #include <lockstep/training/gradient_buckets.hpp>
 
@@ -35,9 +36,12 @@ struct Options {
   std::int64_t save_every = 0;  ///< steps; 0: only on a signal
   int keep_last = 5;            ///< checkpoints; 0: all
   bool resume = false;
-  std::string json;  ///< file name; empty for none
+  bool tests_epochs = true;               ///< test after every epoch but the last; only without `steps`
+  std::optional<ProgressStyle> progress;  ///< else that of the output
+  std::string json;                       ///< file name; empty for none
   bool quiet = false;
   std::string help;                          ///< the help text; empty if it was not requested
+  bool version = false;                      ///< show the version, and end
   std::map<std::string, std::string> given;  ///< the values as given, of all options that must be equal on all ranks
   /// The places that set options that the command line does not set (see options::Sources).
   std::map<std::string, std::string> sources;

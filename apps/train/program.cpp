@@ -4,6 +4,7 @@
 #include "train/program.hpp"
 
 #include "apps/options/program_options.hpp"
+#include "apps/options/version.hpp"
 #include "train/gpu/mlp.hpp"
 #include "train/images.hpp"
 #include "train/options.hpp"
@@ -100,7 +101,7 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
       world,
       [&] {
         options = parse_options(argc, argv, environment.size());
-        if (options.help.empty() && environment.rank() == 0) require_writable(options.json);
+        if (options.help.empty() && !options.version && environment.rank() == 0) require_writable(options.json);
       },
       options.sources);
   if (!is_understood) return exit_code::usage;
@@ -108,8 +109,9 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
     if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", mismatch.c_str());
     return exit_code::usage;
   }
-  if (!options.help.empty()) {
-    if (environment.rank() == 0) std::fputs(options.help.c_str(), stdout);
+  if (!options.help.empty() || options.version) {
+    const std::string text = options.help.empty() ? options::version_text("lockstep-train") : options.help;
+    if (environment.rank() == 0) std::fputs(text.c_str(), stdout);
     return exit_code::success;
   }
   std::optional<Images> images;

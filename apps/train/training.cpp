@@ -79,7 +79,8 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const ModelM
       report.resumed(*step);
     }
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::int64_t training_images = std::get<1>(images.training).element_count();
+  auto start = std::chrono::steady_clock::now();
   for (std::int64_t step = summary.first_step; step < steps; ++step) {
     strategy.run(
         [&](ReplicaContext& replica, const Rows& rows, Learner& learner) {
@@ -95,6 +96,13 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const ModelM
     summary.input_wait_seconds = next_batch.wait_seconds();
     report.progress(summary);
     const std::int64_t done = step + 1;
+    const std::int64_t epoch = done * options.global_batch / training_images;  // complete epochs
+    if (options.tests_epochs && done < steps && epoch != step * options.global_batch / training_images) {
+      const auto before = std::chrono::steady_clock::now();
+      summary.epoch_tests.push_back({epoch, done, test(strategy, parameters, learners, images)});
+      start += std::chrono::steady_clock::now() - before;
+      report.tested(summary);
+    }
     summary.preempted = guard && guard->should_stop();
     if (summary.preempted || (options.save_every != 0 && done % options.save_every == 0)) {
       const auto folder = checkpoint.save(options.checkpoint_dir, done);

@@ -8,9 +8,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <sstream>
+#include <string>
 
 namespace perf {
 namespace {
@@ -22,9 +26,45 @@ std::optional<std::int64_t> digits(std::string_view text) {
   return value;
 }
 
-/// Parses a comma-separated list of names. "all" selects all `count` enumerators.
+/// A name of lockstep, and the name that other programs give to the same thing.
+struct Spelling {
+  std::string_view own;
+  std::string_view other;
+};
+
+/// Those of nccl-tests and of C++. lockstep::parse_dtype knows the names of NumPy, such as float32.
+constexpr std::array<Spelling, 4> dtype_spellings{
+    {{"f16", "half"}, {"f32", "float"}, {"f64", "double"}, {"i32", "int"}}};
+constexpr std::array<Spelling, 1> op_spellings{{{"mean", "avg"}}};
+
+/// "f16 (half), ...".
+std::string names_of(std::span<const Spelling> spellings) {
+  std::string text;
+  for (const auto& [own, other] : spellings) text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", own, other);
+  return text;
+}
+
+/// lockstep's name for `name`, if that is another spelling of one.
+std::string own_name(std::string_view name, std::span<const Spelling> spellings) {
+  const auto found =
+      std::find_if(spellings.begin(), spellings.end(), [&](const Spelling& s) { return s.other == name; });
+  return std::string(found != spellings.end() ? found->own : name);
+}
+
+/// `name` without underscores, in lower case: allreduce, AllReduce and all_reduce are one name.
+std::string without_style(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return plain == "bcast" ? "broadcast" : plain;
+}
+
+/// Parses a comma-separated list of names. "all" selects all `count` enumerators. `others` are
+/// further spellings, for error texts.
 template <class Value, class Parse>
-std::vector<Value> list(std::string_view option, const std::string& text, int count, Parse parse) {
+std::vector<Value> list(std::string_view option, const std::string& text, int count, const std::string& others,
+                        Parse parse) {
   std::vector<Value> values;
   if (text == "all") {
     for (int i = 0; i < count; ++i) values.push_back(static_cast<Value>(i));
@@ -35,7 +75,8 @@ std::vector<Value> list(std::string_view option, const std::string& text, int co
     try {
       values.push_back(parse(entry));
     } catch (const lockstep::Error& error) {
-      refuse("{} \"{}\": {}; separate several names by commas; \"all\" selects every one", option, text, error.text());
+      refuse("{} \"{}\": {}; also {}; separate several names by commas; \"all\" selects every one", option, text,
+             error.text(), others);
     }
   }
   if (values.empty())
@@ -82,21 +123,28 @@ std::size_t one_of(std::string_view option, std::string_view text, std::span<con
 }
 
 std::vector<lockstep::DType> dtypes(std::string_view option, const std::string& text) {
-  return list<lockstep::DType>(option, text, lockstep::dtype_count, lockstep::parse_dtype);
+  return list<lockstep::DType>(
+      option, text, lockstep::dtype_count, names_of(dtype_spellings) + " and names such as float32, bfloat16, uint8",
+      [](std::string_view name) { return lockstep::parse_dtype(own_name(name, dtype_spellings)); });
 }
 
 std::vector<lockstep::ReduceOp> reduce_ops(std::string_view option, const std::string& text) {
-  return list<lockstep::ReduceOp>(option, text, lockstep::reduce_op_count, lockstep::parse_reduce_op);
+  return list<lockstep::ReduceOp>(
+      option, text, lockstep::reduce_op_count, names_of(op_spellings),
+      [](std::string_view name) { return lockstep::parse_reduce_op(own_name(name, op_spellings)); });
 }
 
 std::vector<Collective> collectives(std::string_view option, const std::string& text) {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < collective_count; ++i) names.push_back(traits(static_cast<Collective>(i)).name);
-  return list<Collective>(option, text, static_cast<int>(collective_count), [&](const std::string& name) {
-    const auto found = std::find(names.begin(), names.end(), name);
+  return list<Collective>(option, text, static_cast<int>(collective_count), {}, [&](const std::string& name) {
+    const auto found = std::find_if(names.begin(), names.end(),
+                                    [&](std::string_view own) { return without_style(own) == without_style(name); });
     if (found == names.end()) {
-      refuse("{} \"{}\": \"{}\" is not one of {}; separate several names by commas; \"all\" selects every one", option,
-             text, name, fmt::join(names, ", "));
+      refuse(
+          "{} \"{}\": \"{}\" is not one of {}; also without underscores (allreduce), and bcast; separate several "
+          "names by commas; \"all\" selects every one",
+          option, text, name, fmt::join(names, ", "));
     }
     return static_cast<Collective>(found - names.begin());
   });

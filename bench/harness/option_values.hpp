@@ -36,11 +36,12 @@ using ::options::refuse;
                                         std::initializer_list<std::string_view> names) {
   return one_of(option, text, std::span(names.begin(), names.size()));
 }
-/// "f32", "f32,bf16", "all".
+/// "f32", "f32,bf16", "all"; also NumPy's and nccl-tests' names, such as "float32", "float", "half".
 [[nodiscard]] std::vector<lockstep::DType> dtypes(std::string_view option, const std::string& text);
+/// "sum", "sum,max", "all"; also "avg" for "mean".
 [[nodiscard]] std::vector<lockstep::ReduceOp> reduce_ops(std::string_view option, const std::string& text);
 
-/// "all_reduce", "all_reduce,broadcast", "all".
+/// "all_reduce", "all_reduce,broadcast", "all"; also "allreduce", "AllReduce", "bcast".
 [[nodiscard]] std::vector<Collective> collectives(std::string_view option, const std::string& text);
 
 }  // namespace perf

@@ -9,6 +9,8 @@
 // tensor is written and declared ready. With --elsewhere the thread sleeps for as long instead. Reducing alone reduces
 // the same buckets once all tensors are ready.
 
+#include "apps/options/counted.hpp"
+#include "apps/options/version.hpp"
 #include "bench/harness/gradient_list.hpp"
 #include "bench/harness/option_values.hpp"
 #include "bench/harness/statistics.hpp"
@@ -36,6 +38,8 @@
 namespace perf {
 namespace {
 
+using ::options::counted;
+
 using Clock = std::chrono::steady_clock;
 
 struct OverlapOptions {
@@ -44,6 +48,8 @@ struct OverlapOptions {
   double bucket_mb = 4;
   int rounds = 5;
   bool is_elsewhere = false;  ///< an accelerator computes; this thread sleeps meanwhile
+  bool wants_help = false;
+  bool wants_version = false;
 };
 
 /// Arithmetic that the compiler cannot remove and that does not depend on memory.
@@ -188,10 +194,9 @@ bool measure(lockstep::Communicator& comm, const OverlapOptions& options) {
   }
   comm.all_reduce(std::span(&wrong, 1), lockstep::ReduceOp::sum);
   if (comm.rank() == 0) {
-    fmt::print(
-        "# lockstep-overlap: {} in {} buckets, {:.1f} MB, on {} ranks of {} nodes; medians of {} rounds, of the "
-        "slowest rank each\n",
-        options.list, step.buckets(), step.megabytes(), comm.size(), comm.nodes(), options.rounds);
+    fmt::print("# lockstep-overlap: {} in {}, {:.1f} MB, on {} of {}; medians of {}, of the slowest rank each\n",
+               options.list, counted(static_cast<std::int64_t>(step.buckets()), "bucket"), step.megabytes(),
+               counted(comm.size(), "rank"), counted(comm.nodes(), "node"), counted(options.rounds, "round"));
     const double added = median(together) - median(computing);
     fmt::print("computing {:.3f} s, reducing {:.3f} s, together {:.3f} s: reducing adds {:.3f} s, {:.2f} of its time\n",
                median(computing), median(reducing), median(together), added, added / median(reducing));
@@ -201,33 +206,55 @@ bool measure(lockstep::Communicator& comm, const OverlapOptions& options) {
   return wrong == 0;
 }
 
-int run(int argc, char** argv) {
+boost::program_options::options_description description_of(OverlapOptions& options) {
   namespace po = boost::program_options;
-  OverlapOptions options;
-  po::options_description description("lockstep-overlap: what reducing gradients adds to a step that computes them");
-  description.add_options()("help", "this text")(
-      "list", po::value(&options.list), "resnet50, bert_base or a file, as for lockstep-perf; default resnet50")(
-      "compute", po::value(&options.compute_seconds), "seconds of computation in a step; default 1.5")(
+  po::options_description description(
+      "Usage: mpirun -n P lockstep-overlap [options]\n"
+      "Measures the time that reducing gradients adds to a step that computes them");
+  description.add_options()("list", po::value(&options.list)->value_name("LIST"),
+                            "resnet50, bert_base or a file, as for lockstep-perf (default: resnet50)")(
+      "compute", po::value(&options.compute_seconds)->value_name("SECONDS"), "computation of a step (default: 1.5)")(
       "elsewhere", po::bool_switch(&options.is_elsewhere), "an accelerator computes: this thread sleeps")(
-      "bucket", po::value(&options.bucket_mb), "MiB after which a bucket is sent; default 4")(
-      "rounds,n", po::value(&options.rounds), "rounds of the three steps; default 5");
-  const lockstep::Environment environment(argc, argv);
+      "bucket", po::value(&options.bucket_mb)->value_name("MIB"), "size at which a bucket is sent (default: 4)")(
+      "rounds,n", po::value(&options.rounds)->value_name("N"), "rounds of the three steps (default: 5)")(
+      "help,h", po::bool_switch(&options.wants_help), "show this text")(
+      "version", po::bool_switch(&options.wants_version), ::options::version_help);
+  return description;
+}
+
+/// The same result on all ranks. Throws std::exception.
+void read_options(int argc, char** argv, const boost::program_options::options_description& description,
+                  const OverlapOptions& options) {
+  namespace po = boost::program_options;
+  constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+  po::variables_map given;
   try {
-    po::variables_map given;
-    constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     po::store(po::command_line_parser(argc, argv).options(description).positional({}).style(style).run(), given);
     po::notify(given);
-    if (given.contains("help")) {
-      if (environment.rank() == 0) fmt::print("{}", fmt::streamed(description));
-      return 0;
-    }
-    if (options.rounds < 1) refuse("-n/--rounds \"{}\": give at least 1", options.rounds);
-    if (!(options.compute_seconds >= 0)) refuse("--compute \"{}\": give at least 0 seconds", options.compute_seconds);
-    if (!(options.bucket_mb > 0)) refuse("--bucket \"{}\": give more than 0 MiB", options.bucket_mb);
-    static_cast<void>(gradient_list("--list", options.list));  // the same result on all ranks
+  } catch (const po::error& error) {
+    refuse("{}; --help lists the options", error.what());
+  }
+  if (options.rounds < 1) refuse("-n/--rounds \"{}\": give at least 1", options.rounds);
+  if (!(options.compute_seconds >= 0)) refuse("--compute \"{}\": give at least 0 seconds", options.compute_seconds);
+  if (!(options.bucket_mb > 0)) refuse("--bucket \"{}\": give more than 0 MiB", options.bucket_mb);
+  static_cast<void>(gradient_list("--list", options.list));
+}
+
+int run(int argc, char** argv) {
+  const lockstep::Environment environment(argc, argv);
+  const bool speaks = environment.rank() == 0;
+  OverlapOptions options;
+  const auto description = description_of(options);
+  try {
+    read_options(argc, argv, description, options);
   } catch (const std::exception& error) {
-    if (environment.rank() == 0) fmt::print(stderr, "lockstep-overlap: {}\n", error.what());
+    if (speaks) fmt::print(stderr, "lockstep-overlap: {}\n", error.what());
     return lockstep::exit_code::usage;
+  }
+  if (options.wants_help || options.wants_version) {
+    if (speaks && options.wants_help) fmt::print("{}", fmt::streamed(description));
+    if (speaks && !options.wants_help) fmt::print("{}", ::options::version_text("lockstep-overlap"));
+    return lockstep::exit_code::success;
   }
   lockstep::Communicator comm = lockstep::world_communicator();
   return measure(comm, options) ? lockstep::exit_code::success : lockstep::exit_code::failure;

@@ -3,6 +3,7 @@
 
 #include "bench/simulate/selection.hpp"
 
+#include "apps/options/counted.hpp"
 #include "bench/harness/option_values.hpp"
 
 #include <lockstep/collectives/schedule_model.hpp>
@@ -28,9 +29,10 @@ void show_selection(const lockstep::Communicator& job, const std::optional<Simul
   const char* const radices = std::getenv("LOCKSTEP_RADICES");
   fmt::print(
       "# lockstep-perf {}: SELECTION for all_reduce, canonical order, one f32 tensor; nothing is measured\n"
-      "# job         {} ranks on {} {}{}\n"
+      "# job         {} on {}{}\n"
       "# radices     {}; K: split among K, n: the ranks of a node, rK: replicate among K\n#\n",
-      LOCKSTEP_PERF_VERSION, ranks, nodes, nodes == 1 ? "node" : "nodes", simulation ? ", SIMULATED" : "",
+      LOCKSTEP_PERF_VERSION, options::counted(ranks, "rank"), options::counted(nodes, "node"),
+      simulation ? ", SIMULATED" : "",
       radices != nullptr ? std::string("LOCKSTEP_RADICES=") + radices : "the planner's");
   fmt::print("#{:>10} {:>7} {:>6}  {:6}  {}\n", "size", "ranks", "nodes", "memory", "schedule");
   for (const std::int64_t bytes : sizes_bytes) {

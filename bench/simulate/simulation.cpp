@@ -3,6 +3,7 @@
 
 #include "bench/simulate/simulation.hpp"
 
+#include "apps/options/counted.hpp"
 #include "bench/harness/option_values.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -113,14 +114,15 @@ void simulate(const Simulation& simulation, std::span<const std::int64_t> sizes_
   const auto& cluster = simulation.cluster;
   fmt::print(
       "# lockstep-perf {}: SIMULATED all_reduce, nothing is measured\n"
-      "# cluster     {} ranks on {} nodes; one port per node: {} us, {} Gbit/s each way\n"
+      "# cluster     {} on {}; one port per node: {} us, {} Gbit/s each way\n"
       "# processor   {} us per send and receive; sums at {} GB/s of memory\n"
       "# radices     {}; K: split among K, n: the ranks of a node, rK: replicate among K\n"
       "# time        the agreement of all ranks on the call and the schedule, or the agreement with small data\n"
       "# radix two   without an agreement: the better of halving/doubling and recursive doubling, in one segment: what "
       "MPI libraries do\n#\n",
-      LOCKSTEP_PERF_VERSION, cluster.ranks, cluster.nodes, cluster.latency_us, cluster.gbit, cluster.overhead_us,
-      cluster.memory_gbs, simulation.radices.empty() ? "the planner's" : "given");
+      LOCKSTEP_PERF_VERSION, options::counted(cluster.ranks, "rank"), options::counted(cluster.nodes, "node"),
+      cluster.latency_us, cluster.gbit, cluster.overhead_us, cluster.memory_gbs,
+      simulation.radices.empty() ? "the planner's" : "given");
   fmt::print("#{:>10} {:>12} {:>10} {:>14} {:>12} {:>7}  {:>8}  {}\n", "size", "time", "messages", "bytes", "radix two",
              "ratio", "segments", "radices");
   fmt::print("#{:>10} {:>12} {:>10} {:>14} {:>12} {:>7}  {:>8}  {}\n", "(B)", "(us)", "(per rank)", "(per rank)",

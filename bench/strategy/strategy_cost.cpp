@@ -3,6 +3,7 @@
 
 #include "bench/strategy/strategy_cost.hpp"
 
+#include "apps/options/counted.hpp"
 #include "bench/harness/statistics.hpp"
 
 #include <lockstep/lockstep.hpp>
@@ -242,11 +243,12 @@ std::vector<StrategyCost> measure_strategy(const lockstep::Communicator& job, st
 void print_strategy_costs(const std::vector<StrategyCost>& costs, const lockstep::Communicator& job) {
   fmt::print(
       "# lockstep-perf {}: the strategy layer, medians on rank 0; each call alternates with the call below it\n"
-      "# job         {} ranks on {} {}, {} processors here\n"
+      "# job         {} on {}, {} here\n"
       "# replicas    per rank; with more replicas than free processors a call waits for the scheduler\n#\n"
       "# {:38} {:>8} {:>10} {:>10} {:>10}  {}\n",
-      LOCKSTEP_PERF_VERSION, job.size(), job.nodes(), job.nodes() == 1 ? "node" : "nodes",
-      std::thread::hardware_concurrency(), "call", "replicas", "us", "below us", "added us", "below");
+      LOCKSTEP_PERF_VERSION, options::counted(job.size(), "rank"), options::counted(job.nodes(), "node"),
+      options::counted(std::thread::hardware_concurrency(), "processor"), "call", "replicas", "us", "below us",
+      "added us", "below");
   for (const StrategyCost& cost : costs) {
     fmt::print("  {:38} {:>8} {:>10.3f} ", cost.call, cost.replicas_per_rank, cost.us);
     if (cost.below.empty()) {

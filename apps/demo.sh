@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs missing packages, builds, trains on real images under mpirun in several layouts, and measures all-reduce. Ends
-# with a summary and a plot. Takes no argument.
+# with a summary and plots. Takes no argument.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -41,7 +41,7 @@ if ! compile >"$log" 2>&1; then
 fi
 rm -f "$log"
 mkdir -p "$results"
-rm -f "$results"/*.json "$results"/perf.txt
+rm -f "$results"/*.json "$results"/*.png "$results"/perf.txt
 
 note "training on Fashion-MNIST: 2 ranks"
 run mpirun -n 2 "$train" --epochs 5 --json "$results"/train.json
@@ -52,7 +52,8 @@ run mpirun -n 2 "$train" --steps 200 --global-batch 240 --replicas-per-rank 2,2 
 
 note "all-reduce, compared with MPI_Allreduce"
 plot=$results/perf.txt
-if sh tests/setup.sh plot >/dev/null 2>&1; then
+sh tests/setup.sh plot >/dev/null 2>&1
+if command -v gnuplot >/dev/null 2>&1; then
   run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --memory arena --compare mpi --json "$results"/perf.json --plot "$plot"
 else
   run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --memory arena --compare mpi --json "$results"/perf.json
@@ -102,4 +103,8 @@ if [ -s "$plot" ]; then
 else
   echo "no plot: gnuplot is missing (Debian package gnuplot-nox)"
 fi
+for name in perf train; do
+  "$build"/bench/perf/lockstep-plot "$results/$name".json || break
+  echo "picture: $results/$name.png"
+done
 exit $summary

@@ -74,7 +74,7 @@ void check_files(const Options& options, int rank) {
   check("--json", options.json);
   check("--csv", options.csv);
   if (options.plot.empty()) return;
-  require_gnuplot(options.plot);
+  require_plotter(options.plot);
   if (options.plot != "-") check("--plot", options.plot);
 }
 

@@ -22,8 +22,8 @@ namespace perf {
 [[nodiscard]] std::vector<lockstep::Device> devices_of_replicas(const Options& options,
                                                                 const lockstep::Communicator& job);
 
-/// Checks that output files are writable and that gnuplot exists if it is needed, before hours of measuring and not
-/// after. Local.
+/// Checks that output files are writable and that the program that draws a plot exists if it is needed, before hours of
+/// measuring and not after. Local.
 void check_files(const Options& options, int rank);
 /// Checks that the root is a rank of the job. Local.
 void check_job(const Options& options, const Job& job);

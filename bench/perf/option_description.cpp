@@ -3,6 +3,7 @@
 
 #include "bench/perf/option_description.hpp"
 
+#include "apps/options/version.hpp"
 #include "bench/input/input_rate.hpp"
 #include "bench/simulate/selection.hpp"
 #include "bench/simulate/simulation.hpp"
@@ -32,14 +33,16 @@ po::options_description size_options() {
 
 po::options_description operation_options() {
   po::options_description operation("Operation");
-  operation.add_options()("collective", text_value("LIST"),
-                          "all_reduce, reduce, reduce_scatter, all_gather, gather, scatter, all_to_all, the last four "
-                          "also with _v (uneven parts), broadcast, barrier, several with commas, or all (default: "
-                          "all_reduce)")(
+  operation.add_options()(
+      "collective", text_value("LIST"),
+      "all_reduce, reduce, reduce_scatter, all_gather, gather, scatter, all_to_all, the last four "
+      "also with _v (uneven parts), broadcast, barrier, several with commas, or all; also allreduce, "
+      "bcast, ... (default: all_reduce)")(
       "datatype,d", text_value("LIST"),
-      "f16, bf16, f32, f64, i8 to i64, u8 to u64, bool, several with commas, or all (default: f32)")(
+      "f16, bf16, f32, f64, i8 to i64, u8 to u64, bool, several with commas, or all; also half, float, double, "
+      "bfloat16, int32, uint8, ... (default: f32)")(
       "op,o", text_value("LIST"),
-      "sum, mean, min, max, prod, band, bor, bxor, several with commas, or all (default: sum)")(
+      "sum, mean (or avg), min, max, prod, band, bor, bxor, several with commas, or all (default: sum)")(
       "order", text_value("ORDER"),
       "canonical: one result for every layout; any: MPI's own reduction, NCCL's on GPUs (default: canonical, but any "
       "with --memory cuda)")("in-place", text_value("WHICH"), "no, yes or both: where the result goes (default: both)")(
@@ -72,6 +75,14 @@ po::options_description measurement_options() {
   return measurement;
 }
 
+po::options_description other_spellings() {
+  po::options_description spellings("Spellings of OSU's benchmarks and nccl-tests");
+  spellings.add_options()("message-size,m", text_value("MIN:MAX"), "-b MIN -e MAX; MAX, MIN: and :MAX are understood")(
+      "iterations", text_value("N"), "--iters (OSU's -i is -n here)")("warmup,x", text_value("N"), "--warmup-iters")(
+      "warmup_iters", text_value("N"), "--warmup-iters");
+  return spellings;
+}
+
 po::options_description simulation_options() {
   po::options_description simulation("Simulation");
   simulation.add_options()("simulate", text_value("CLUSTER"), simulation_help)("show-selection", po::bool_switch(),
@@ -87,9 +98,10 @@ po::options_description output_options() {
       "csv", text_value("FILE"), "write the rows there as well, a header before them")(
       "baseline", text_value("FILE"), "show this run / an earlier run, from the file that its --json wrote")(
       "plot", text_value("FILE"),
-      "draw time over size with gnuplot: FILE.png, FILE.svg, FILE.txt as text, or - for the terminal")(
-      "config", text_value("FILE"), "read options from FILE, one name=value per line")("help,h", po::bool_switch(),
-                                                                                       "show this text");
+      "draw time, bandwidth and ratio over size: FILE.png, FILE.svg or FILE.pdf by lockstep-plot; the times as text by "
+      "gnuplot: FILE.txt, or - for the terminal")("config", text_value("FILE"),
+                                                  "read options from FILE, one name=value per line")(
+      "help,h", po::bool_switch(), "show this text")("version", po::bool_switch(), ::options::version_help);
   return output;
 }
 
@@ -100,6 +112,7 @@ po::options_description option_description() {
   all.add(size_options())
       .add(operation_options())
       .add(measurement_options())
+      .add(other_spellings())
       .add(simulation_options())
       .add(output_options());
   return all;

@@ -12,7 +12,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace perf {
@@ -24,7 +27,57 @@ std::string text_or(const po::variables_map& values, const char* name, const std
   return values.count(name) != 0 ? values[name].as<std::string>() : otherwise;
 }
 
+/// A value, and the option that gave it, as error texts name it.
+struct Given {
+  std::string option;
+  std::string text;
+};
+
+/// An option's name for Boost, and in error texts.
+struct Spelling {
+  const char* name;
+  std::string_view option;
+};
+
+/// The value of the option `own`, which may be given by one of `others` instead, spellings of OSU or nccl-tests.
+std::optional<Given> given_as(const po::variables_map& values, Spelling own, std::initializer_list<Spelling> others) {
+  std::optional<Given> given;
+  if (values.count(own.name) != 0) given = Given{std::string(own.option), values[own.name].as<std::string>()};
+  for (const Spelling& other : others) {
+    if (values.count(other.name) == 0) continue;
+    const auto& text = values[other.name].as<std::string>();
+    if (given) {
+      refuse("{} \"{}\": {} \"{}\" is given too, and both are one option; give one of the two", other.option, text,
+             given->option, given->text);
+    }
+    given = Given{fmt::format("{} (the same as {})", other.option, own.option), text};
+  }
+  return given;
+}
+
+/// -m/--message-size of OSU: MAX, MIN:MAX, MIN: or :MAX.
+void read_message_size(const po::variables_map& values, Options& options) {
+  if (values.count("message-size") == 0) return;
+  constexpr std::string_view option = "-m/--message-size";
+  const std::string text = values["message-size"].as<std::string>();
+  for (const auto& [name, own] : {Spelling{"minbytes", "-b/--minbytes"}, Spelling{"maxbytes", "-e/--maxbytes"}}) {
+    if (values.count(name) == 0) continue;
+    refuse("{} \"{}\": {} \"{}\" is given too, and -m MIN:MAX is -b MIN -e MAX; give one of the two", option, text, own,
+           values[name].as<std::string>());
+  }
+  const std::size_t colon = text.find(':');
+  const std::string least = colon == std::string::npos ? "" : text.substr(0, colon);
+  const std::string most = colon == std::string::npos ? text : text.substr(colon + 1);
+  const std::string place = fmt::format("{} \"{}\": MIN:MAX (the same as -b MIN -e MAX):", option, text);
+  if (!least.empty() || most.empty()) options.min_bytes = size_bytes(place, least);
+  if (!most.empty()) options.max_bytes = size_bytes(place, most);
+  if (most.empty()) options.max_bytes = std::max(options.max_bytes, options.min_bytes);
+  if (options.max_bytes < options.min_bytes)
+    refuse("{} \"{}\": the largest size is below the smallest; give MIN:MAX", option, text);
+}
+
 void read_sizes(const po::variables_map& values, Options& options) {
+  read_message_size(values, options);
   const auto given = [&](const char* name) { return values.count(name) != 0; };
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
   if (given("minbytes")) options.min_bytes = size_bytes("-b/--minbytes", text("minbytes"));
@@ -46,9 +99,11 @@ void read_sizes(const po::variables_map& values, Options& options) {
         whole_number("-f/--stepfactor", text("stepfactor"), 2, std::int64_t{1} << 40, "a whole number of at least 2");
   }
   if (options.step_bytes != 0 && (options.max_bytes - options.min_bytes) / options.step_bytes >= 100'000) {
-    refuse("-i/--stepbytes \"{}\": that makes {} sizes from -b {} to -e {}; give a step that makes at most 100000",
-           text("stepbytes"), (options.max_bytes - options.min_bytes) / options.step_bytes + 1, options.min_bytes,
-           options.max_bytes);
+    refuse(
+        "-i/--stepbytes \"{}\": that makes {} sizes from -b {} to -e {}; give a step that makes at most 100000 (OSU's "
+        "-i, the number of calls, is -n here)",
+        text("stepbytes"), (options.max_bytes - options.min_bytes) / options.step_bytes + 1, options.min_bytes,
+        options.max_bytes);
   }
 }
 
@@ -56,7 +111,7 @@ void read_sizes(const po::variables_map& values, Options& options) {
 void read_list(const po::variables_map& values, Options& options) {
   if (values.count("list") == 0) return;
   options.list = values["list"].as<std::string>();
-  for (const char* const name : {"minbytes", "maxbytes", "stepfactor", "stepbytes"}) {
+  for (const char* const name : {"minbytes", "maxbytes", "message-size", "stepfactor", "stepbytes"}) {
     if (values.count(name) == 0) continue;
     refuse("--list \"{}\": --{} \"{}\" is given too, but the list has its own sizes; give one of the two", options.list,
            name, values[name].as<std::string>());
@@ -194,11 +249,12 @@ void read_measurement(const po::variables_map& values, Options& options) {
   const auto given = [&](const char* name) { return values.count(name) != 0; };
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
   constexpr std::int64_t most = 10'000'000;
-  if (given("iters"))
-    options.iterations = whole_number("-n/--iters", text("iters"), 1, most, "a number from 1 to 10000000");
-  if (given("warmup-iters")) {
-    options.warmup_iterations =
-        whole_number("-w/--warmup-iters", text("warmup-iters"), 0, most, "a number from 0 to 10000000");
+  if (const auto calls = given_as(values, {"iters", "-n/--iters"}, {{"iterations", "--iterations"}})) {
+    options.iterations = whole_number(calls->option, calls->text, 1, most, "a number from 1 to 10000000");
+  }
+  if (const auto calls = given_as(values, {"warmup-iters", "-w/--warmup-iters"},
+                                  {{"warmup_iters", "--warmup_iters"}, {"warmup", "-x/--warmup"}})) {
+    options.warmup_iterations = whole_number(calls->option, calls->text, 0, most, "a number from 0 to 10000000");
   }
   if (given("check")) options.check = one_of("-c/--check", text("check"), {"0", "1"}) == 1;
   options.limit = values["limit"].as<bool>();
@@ -218,8 +274,9 @@ void read_output(const po::variables_map& values, Options& options) {
   }
   if (options.plot.empty()) return;
   const std::string_view name = options.plot;
-  if (name != "-" && !name.ends_with(".png") && !name.ends_with(".svg") && !name.ends_with(".txt")) {
-    refuse("--plot \"{}\": give a name that ends in .png, .svg or .txt, or - for the terminal", name);
+  if (name != "-" && !name.ends_with(".png") && !name.ends_with(".svg") && !name.ends_with(".pdf") &&
+      !name.ends_with(".txt")) {
+    refuse("--plot \"{}\": give a name that ends in .png, .svg, .pdf or .txt, or - for the terminal", name);
   }
   if (options.collectives == std::vector{Collective::barrier}) {
     refuse("--plot \"{}\": --collective \"barrier\" has no sizes to plot over; give another collective", name);
@@ -258,6 +315,7 @@ void read_all_options(int argc, const char* const* argv, Options& options) {
   const po::variables_map values = ::options::read(argc, argv, all, "LOCKSTEP_PERF_", options.sources);
   options.given = ::options::given_values(values, {"config", "json", "csv", "baseline", "plot"});
   if (values["help"].as<bool>()) options.help = help_text(all);
+  options.version = values["version"].as<bool>();
   if (values.count("simulate") != 0) {
     options.simulate = parse_simulation("--simulate", values["simulate"].as<std::string>());
     options.max_bytes = simulated_max_bytes;

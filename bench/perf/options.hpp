@@ -70,6 +70,7 @@ struct Options {
   std::string baseline;  ///< file name: the JSON of an earlier run
   std::string plot;      ///< file name, or "-" for the terminal
   std::string help;      ///< the help text; empty if it was not requested
+  bool version = false;  ///< show the version, and end
 
   std::map<std::string, std::string> given;  ///< the values as given, of all options that must be equal on all ranks
   /// The places that set options that the command line does not set (see options::Sources).

@@ -11,11 +11,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -32,15 +34,7 @@ std::string in_plot_quotes(std::string_view text) {
 std::string terminal(const std::string& target) {
   constexpr std::string_view text = "set terminal dumb nofeed size 110,32\n";
   if (target == "-") return std::string(text);
-  if (target.ends_with(".txt")) return fmt::format("{}set output {}\n", text, in_plot_quotes(target));
-  if (target.ends_with(".svg")) {
-    return fmt::format("set terminal svg size 960,640 dynamic background rgb 'white'\nset output {}\n",
-                       in_plot_quotes(target));
-  }
-  return fmt::format(
-      "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) set terminal pngcairo size 960,640; else set terminal png size "
-      "960,640\nset output {}\n",
-      in_plot_quotes(target));
+  return fmt::format("{}set output {}\n", text, in_plot_quotes(target));
 }
 
 /// The points (size, time) of one line of the plot.
@@ -75,16 +69,12 @@ class Curves {
 
 bool is_text(const std::string& target) { return target == "-" || target.ends_with(".txt"); }
 
-/// A plot as text shows only the first placement.
-std::string sweep_script(std::span<const Row> rows, bool as_text) {
-  const bool first = rows.front().identity.in_place;
-  const bool has_both =
-      std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.identity.in_place != first; });
+/// Only the first placement.
+std::string sweep_script(std::span<const Row> rows) {
   Curves curves;
   for (const Row& row : rows) {
-    if (as_text && row.identity.in_place != first) continue;
-    std::string name = row.identity.name();
-    if (has_both) name += row.identity.in_place ? ", in place" : ", out of place";
+    if (row.identity.in_place != rows.front().identity.in_place) continue;
+    const std::string name = row.identity.name();
     curves.add("lockstep " + name, row.bytes, row.time_us());
     curves.add(row.peer_name + " " + name, row.bytes, row.peer ? std::optional(row.peer->times_us.p50) : std::nullopt);
     curves.add("limit " + name, row.bytes, row.limit_us);
@@ -105,30 +95,72 @@ std::string list_script(std::span<const Row> rows) {
          "plot $bars using 2:xtic(1) title 'lockstep'" + peer + '\n';
 }
 
-void run_gnuplot(const std::string& script) {
-  std::fflush(stdout);  // gnuplot may write there too
-  std::FILE* const gnuplot = popen("gnuplot", "w");
-  if (gnuplot == nullptr) throw std::runtime_error("--plot: gnuplot cannot be started");
-  const bool is_written = std::fwrite(script.data(), 1, script.size(), gnuplot) == script.size();
-  const int status = pclose(gnuplot);
-  if (!is_written || status != 0) throw std::runtime_error("--plot: gnuplot failed; its output is above");
+/// `text` as one word of a shell.
+std::string in_shell_quotes(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + '\'';
+}
+
+/// Runs `command` with `input` as its standard input. Throws std::runtime_error if it fails.
+void run_with_input(const std::string& name, const std::string& command, const std::string& input) {
+  std::fflush(stdout);  // the command may write there too
+  std::FILE* const pipe = popen(command.c_str(), "w");
+  if (pipe == nullptr) throw std::runtime_error(fmt::format("--plot: {} cannot be started", name));
+  const bool is_written = std::fwrite(input.data(), 1, input.size(), pipe) == input.size();
+  const int status = pclose(pipe);
+  if (!is_written || status != 0) throw std::runtime_error(fmt::format("--plot: {} failed; its output is above", name));
+}
+
+/// The path of an executable file in PATH; empty if there is none.
+std::string find_in_path(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access((folder + '/' + name).c_str(), X_OK) == 0) return folder + '/' + name;
+  }
+  return {};
+}
+
+/// lockstep-plot, which is installed beside this program, and built beside it.
+std::string path_of_lockstep_plot() {
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string beside = own.parent_path() / "lockstep-plot";
+  if (!error && access(beside.c_str(), X_OK) == 0) return beside;
+  return find_in_path("lockstep-plot");
 }
 
 }  // namespace
 
-void require_gnuplot(const std::string& target) {
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (access((folder + "/gnuplot").c_str(), X_OK) == 0) return;
+void require_plotter(const std::string& target) {
+  if (is_text(target)) {
+    if (!find_in_path("gnuplot").empty()) return;
+    refuse("--plot \"{}\": gnuplot is not in PATH; install it (Debian package gnuplot-nox), or give no --plot", target);
   }
-  refuse("--plot \"{}\": gnuplot is not in PATH; install it (Debian package gnuplot-nox), or give no --plot", target);
+  const std::string plot = path_of_lockstep_plot();
+  if (plot.empty())
+    refuse("--plot \"{}\": lockstep-plot is neither beside lockstep-perf nor in PATH; give FILE.txt", target);
+  if (std::system((in_shell_quotes(plot) + " --version >/dev/null 2>&1").c_str()) != 0) {
+    refuse(
+        "--plot \"{}\": lockstep-plot needs python3 and matplotlib; install them (Debian package python3-matplotlib), "
+        "or "
+        "give FILE.txt, which gnuplot draws",
+        target);
+  }
 }
 
-void draw(std::span<const Row> rows, const std::string& target) {
-  run_gnuplot(terminal(target) +
-              "set termoption noenhanced\nset ylabel 'microseconds'\nset grid\nset key outside above left vertical\n" +
-              (rows.front().identity.list.empty() ? sweep_script(rows, is_text(target)) : list_script(rows)));
+void draw(std::span<const Row> rows, const std::string& json, const std::string& target) {
+  if (!is_text(target)) {
+    run_with_input("lockstep-plot", in_shell_quotes(path_of_lockstep_plot()) + " - -o " + in_shell_quotes(target),
+                   json);
+    return;
+  }
+  run_with_input("gnuplot", "gnuplot",
+                 terminal(target) +
+                     "set termoption noenhanced\nset ylabel 'microseconds'\nset grid\nset key outside above left "
+                     "vertical\n" +
+                     (rows.front().identity.list.empty() ? sweep_script(rows) : list_script(rows)));
   // gnuplot does not end the last line of a plot as text
   if (target == "-") std::fputc('\n', stdout);
   if (target.ends_with(".txt")) std::ofstream(target, std::ios::app) << '\n';

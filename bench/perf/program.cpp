@@ -4,6 +4,7 @@
 #include "bench/perf/program.hpp"
 
 #include "apps/options/program_options.hpp"
+#include "apps/options/version.hpp"
 #include "bench/harness/option_values.hpp"
 #include "bench/input/input_rate.hpp"
 #include "bench/perf/baseline.hpp"
@@ -211,8 +212,9 @@ int run_lockstep_perf(int argc, char** argv) {
     if (environment.rank() == 0) fmt::print(stderr, "lockstep-perf: {}\n", mismatch);
     return exit_code::usage;
   }
-  if (!options.help.empty()) {
-    if (environment.rank() == 0) std::fputs(options.help.c_str(), stdout);
+  if (!options.help.empty() || options.version) {
+    const std::string text = options.help.empty() ? options::version_text("lockstep-perf") : options.help;
+    if (environment.rank() == 0) std::fputs(text.c_str(), stdout);
     return exit_code::success;
   }
   if (options.show_selection) {

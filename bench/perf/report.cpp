@@ -3,6 +3,7 @@
 
 #include "bench/perf/report.hpp"
 
+#include "apps/options/counted.hpp"
 #include "bench/perf/memory.hpp"
 #include "bench/perf/plot.hpp"
 
@@ -18,6 +19,8 @@
 
 namespace perf {
 namespace {
+
+using ::options::counted;
 
 template <class... Args>
 void say(fmt::format_string<Args...> text, Args&&... args) {
@@ -120,11 +123,11 @@ Report::Report(const Options& options, const Machine& machine, const Baseline& b
 void Report::header() const {
   const Machine& m = machine_;
   say("# lockstep-perf {}, {}", m.version, m.date);
-  say("# cpu         {}; {} cores for {} ranks of a node ({} to {} each); load {:.2f}", m.cpu, m.cores_of_node,
-      m.ranks_of_node, m.least_cores_of_rank, m.most_cores_of_rank, m.load);
+  say("# cpu         {}; {} for {} of a node ({} to {} each); load {:.2f}", m.cpu, counted(m.cores_of_node, "core"),
+      counted(m.ranks_of_node, "rank"), m.least_cores_of_rank, m.most_cores_of_rank, m.load);
   say("# kernels     {}", m.kernel_target);
-  say("# job         {} ranks on {} {}, {} {} each", m.ranks, m.nodes, m.nodes == 1 ? "node" : "nodes",
-      options_.replicas_per_rank, options_.replicas_per_rank == 1 ? "replica" : "replicas");
+  say("# job         {} on {}, {} each", counted(m.ranks, "rank"), counted(m.nodes, "node"),
+      counted(options_.replicas_per_rank, "replica"));
   say("# mpi         {}; thread level {}", m.mpi, m.thread_level);
   say("# pages       {} bytes, transparent huge pages: {}; buffers from {}", m.page_bytes, m.transparent_hugepages,
       memory_kind(options_.memory).text());
@@ -137,8 +140,9 @@ void Report::header() const {
         m.gpus.copy_gbs ? fmt::format("; a copy there reads and writes {:.0f} GB/s", *m.gpus.copy_gbs) : "");
   }
   say("# cache line  {} round trip between two ranks", times(round_trip_before_us_));
-  say("# method      {} calls after {} for warm-up; before each: input written, barrier; after each: output {}",
-      options_.iterations, options_.warmup_iterations, options_.check ? "checked" : "read, not checked");
+  say("# method      {} after {} for warm-up; before each: input written, barrier; after each: output {}",
+      counted(options_.iterations, "call"), options_.warmup_iterations,
+      options_.check ? "checked" : "read, not checked");
   say("#             time: median over the calls, of the slowest rank each; order: {}{}",
       lockstep::to_string(*options_.order), call_text(options_));
   if (!options_.baseline.empty()) say("# baseline    {}", baseline_.text());
@@ -146,8 +150,8 @@ void Report::header() const {
     say("# NOTE        other programs use the cores: a call that waits may lose its core for milliseconds");
   }
   if (m.ranks_of_node > m.cores_of_node) {
-    say("# NOTE        {} ranks share {} cores: most of the time is waiting for a core", m.ranks_of_node,
-        m.cores_of_node);
+    say("# NOTE        {} ranks share {}: most of the time is waiting for a core", m.ranks_of_node,
+        counted(m.cores_of_node, "core"));
   }
   if (options_.compare == Peer::mpi && m.mpi_yields && m.ranks_of_node <= m.cores_of_node) {
     say("# NOTE        MPI yields while it waits, although every rank has a core: its small calls are slower than "
@@ -193,9 +197,22 @@ void Report::finish(std::optional<double> round_trip_us) {
   footer(round_trip_us);
   std::fflush(stdout);
   write_files(round_trip_us);
+}
+
+void Report::write_files(std::optional<double> round_trip_us) const {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Row& row : rows_) rows.push_back(to_json(row, options_));
+  if (!options_.csv.empty()) write("--csv", options_.csv, csv_of(rows));
+  if (options_.json.empty() && options_.plot.empty()) return;
+  nlohmann::ordered_json environment = environment_json(options_, machine_);
+  environment["cache_line_round_trip_us"] = {{"before", or_null(round_trip_before_us_)},
+                                             {"after", or_null(round_trip_us)}};
+  if (!options_.baseline.empty()) environment["baseline"] = baseline_.text();
+  const std::string json = nlohmann::ordered_json{{"environment", environment}, {"rows", rows}}.dump(2) + '\n';
+  if (!options_.json.empty()) write("--json", options_.json, json);
   if (options_.plot.empty() || rows_.empty()) return;
   if (options_.plot == "-") say("#\n# Plot");
-  draw(rows_, options_.plot);
+  draw(rows_, json, options_.plot);
 }
 
 void Report::footer(std::optional<double> round_trip_us) const {
@@ -234,25 +251,13 @@ void Report::warnings(std::optional<double> round_trip_us) const {
   const auto changed =
       std::count_if(rows_.begin(), rows_.end(), [](const Row& row) { return row.cache_line_has_changed(); });
   if (changed != 0) {
-    say("# WARNING: the distance of the two cores changed while {} rows were measured (!); measure those again",
-        changed);
+    say("# WARNING: the distance of the two cores changed while {} {} measured (!); measure {} again",
+        counted(changed, "row"), changed == 1 ? "was" : "were", changed == 1 ? "it" : "those");
   } else if (cache_line_differs(round_trip_before_us_, round_trip_us)) {
     say("# WARNING: the distance of the two cores changed between rows (the cache line took {}); compare rows with "
         "care",
         times(round_trip_before_us_));
   }
-}
-
-void Report::write_files(std::optional<double> round_trip_us) const {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const Row& row : rows_) rows.push_back(to_json(row, options_));
-  if (!options_.csv.empty()) write("--csv", options_.csv, csv_of(rows));
-  if (options_.json.empty()) return;
-  nlohmann::ordered_json environment = environment_json(options_, machine_);
-  environment["cache_line_round_trip_us"] = {{"before", or_null(round_trip_before_us_)},
-                                             {"after", or_null(round_trip_us)}};
-  if (!options_.baseline.empty()) environment["baseline"] = baseline_.text();
-  write("--json", options_.json, nlohmann::ordered_json{{"environment", environment}, {"rows", rows}}.dump(2) + '\n');
 }
 
 }  // namespace perf

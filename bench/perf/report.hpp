@@ -34,6 +34,7 @@ class Report {
   void osu_line(const Line& line);
   void footer(std::optional<double> round_trip_us) const;
   void warnings(std::optional<double> round_trip_us) const;
+  /// Writes the files and the plot.
   void write_files(std::optional<double> round_trip_us) const;
 
   const Options& options_;

@@ -100,9 +100,21 @@ TEST(Options, name_the_option_the_value_and_the_rule_if_refused) {
       {{"--list", "resnet50", "-d", "i32", "-o", "mean"}, {"--list", "mean of integers", "-d"}},
       {{"--list", "resnet50", "--osu"}, {"--osu", "--list", "\"resnet50\""}},
       {{"--limit=maybe"}, {"--limit", "does not take"}},
-      {{"--plot", "picture.gif"}, {"--plot", "\"picture.gif\"", ".png, .svg or .txt"}},
+      {{"--plot", "picture.gif"}, {"--plot", "\"picture.gif\"", ".png, .svg, .pdf or .txt"}},
       {{"--plot", "-", "--collective", "barrier"}, {"--plot", "\"-\"", "barrier"}},
       {{"--config", "/no/such/file"}, {"--config", "cannot be read", "No such file"}},
+      {{"-d", "flot"}, {"--datatype", "\"flot\"", "f32 (float)", "f16 (half)"}},
+      {{"-o", "average"}, {"--op", "mean (avg)"}},
+      {{"--collective", "allreduced"}, {"--collective", "\"allreduced\"", "all_reduce", "allreduce", "bcast"}},
+      {{"-m", "64:8"}, {"-m/--message-size", "\"64:8\"", "MIN:MAX"}},
+      {{"-m", "8:1Q"}, {"-m/--message-size", "\"1Q\"", "-b MIN -e MAX", "64K"}},
+      {{"-m", ":"}, {"-m/--message-size", "\":\""}},
+      {{"-m", "8:64", "-e", "64"}, {"-m/--message-size", "\"8:64\"", "-e/--maxbytes", "\"64\"", "one of the two"}},
+      {{"-x", "-1"}, {"-x/--warmup", "-w/--warmup-iters", "\"-1\"", "from 0"}},
+      {{"-x", "2", "-w", "3"}, {"-x/--warmup \"2\"", "-w/--warmup-iters \"3\"", "one of the two"}},
+      {{"--iterations", "0"}, {"--iterations", "-n/--iters", "\"0\"", "from 1"}},
+      {{"-i", "1", "-e", "1G"}, {"-i/--stepbytes", "OSU's -i", "-n"}},
+      {{"--list", "resnet50", "-m", "64"}, {"--list", "\"resnet50\"", "--message-size", "\"64\""}},
       {{"--speed", "high"}, {"--speed", "--help"}},
       {{"--replicas", "2"}, {"--replicas'", "unrecognised", "--help"}},
       {{"fast"}, {"\"fast\"", "--help"}},
@@ -113,6 +125,28 @@ TEST(Options, name_the_option_the_value_and_the_rule_if_refused) {
       EXPECT_NE(text.find(part), std::string::npos) << refused.arguments.front() << ": " << part << " in: " << text;
     }
   }
+}
+
+TEST(Options, take_the_spellings_of_other_benchmarks) {
+  using lockstep::DType;
+  using lockstep::ReduceOp;
+  const Options types = parse({"-d", "half,bfloat16,float,double,int8,int,int64,uint8,uint64", "-o", "min"});
+  EXPECT_EQ(types.dtypes, (std::vector{DType::f16, DType::bf16, DType::f32, DType::f64, DType::i8, DType::i32,
+                                       DType::i64, DType::u8, DType::u64}));
+  EXPECT_EQ(parse({"-o", "avg,prod"}).ops, (std::vector{ReduceOp::mean, ReduceOp::prod}));
+  const Options calls = parse({"--collective", "allreduce,AllGather,reducescatter,bcast,alltoall,allgatherv,Reduce"});
+  EXPECT_EQ(calls.collectives,
+            (std::vector{Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+                         Collective::broadcast, Collective::all_to_all, Collective::all_gather_v, Collective::reduce}));
+  const Options osu = parse({"-m", "64:1K", "-x", "7", "--iterations", "9"});
+  EXPECT_EQ(osu.min_bytes, 64);
+  EXPECT_EQ(osu.max_bytes, 1024);
+  EXPECT_EQ(osu.warmup_iterations, 7);
+  EXPECT_EQ(osu.iterations, 9);
+  EXPECT_EQ(parse({"-m", "128"}).max_bytes, 128);
+  EXPECT_EQ(parse({"-m", ":128"}).min_bytes, 8);
+  EXPECT_EQ(parse({"-m", "1G:"}).max_bytes, 1 << 30);
+  EXPECT_EQ(parse({"--warmup_iters", "3"}).warmup_iterations, 3);
 }
 
 TEST(Options, of_files_and_variables_are_refused_alike) {

@@ -5,9 +5,11 @@
 
 import csv
 import json
+import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 
 from harness import Skip, run_tests
@@ -99,23 +101,43 @@ def require_gnuplot():
         raise Skip('gnuplot is not installed (Debian package gnuplot-nox)')
 
 
-def draws_into_files(h):
-    require_gnuplot()
+def require_matplotlib(h):
+    if subprocess.run([plotter(h), '--version'], capture_output=True).returncode != 0:
+        raise Skip('matplotlib is not installed (Debian package python3-matplotlib)')
+
+
+def plotter(h):
+    return os.path.join(os.path.dirname(h.program), 'lockstep-plot')
+
+
+def draws_pictures(h):
+    require_matplotlib(h)
     picture = h.file(end='.svg')
-    h.rows([*SWEEP, '--compare', 'mpi', '--limit', '--plot', picture])
+    _, environment, _ = h.rows([*SWEEP, '--compare', 'mpi', '--limit', '--plot', picture])
     with open(picture, encoding='utf-8') as file:
         text = file.read()
     assert text.startswith('<?xml') and '</svg>' in text, text[:200]
-    for title in ('lockstep all_reduce f32 sum, in place', 'MPI all_reduce f32 sum, out of place', 'limit', 'bytes'):
+    for title in (f'all_reduce f32 sum, {h.ranks} ranks on 1 node', environment['cpu'], environment['date'], 'lockstep, in place',
+                  'MPI, out of place', 'limit', 'time of a call', 'bus bandwidth, GB/s', "time / MPI's", '>512<', '>4 Ki<', '>bytes<'):
         assert title in text, title
-    picture = h.file(end='.txt')
-    h.rows([*SWEEP, '--plot', picture])
-    with open(picture, encoding='utf-8') as file:
-        assert 'lockstep all_reduce f32 sum' in file.read()
     picture = h.file(end="'s.png")
     h.rows(['--list', h.file('16\n4096\n'), '--compare', 'mpi', '--plot', picture])
     with open(picture, 'rb') as file:
         assert file.read(8) == b'\x89PNG\r\n\x1a\n'
+
+
+def draws_text(h):
+    require_gnuplot()
+    picture = h.file(end='.txt')
+    h.rows([*SWEEP, '--plot', picture])
+    with open(picture, encoding='utf-8') as file:
+        assert 'lockstep all_reduce f32 sum' in file.read()
+
+
+def says_that_matplotlib_is_missing(h):
+    require_matplotlib(h)
+    before = ['env', 'PATH=' + h.folder.name]  # env does not find python3 there
+    h.refuses([*SWEEP, '--plot', 'x.png'], ['--plot', '"x.png"', 'python3-matplotlib', 'FILE.txt'], before=before)
 
 
 def draws_in_the_terminal(h):
@@ -155,8 +177,8 @@ def measures_readers(h):
 
 
 TESTS = [shows_percentiles, writes_the_rows_as_csv, prints_the_two_columns_of_osu, names_the_kernels_that_run_here,
-         compares_with_an_earlier_run, refuses_an_unsuitable_baseline, draws_into_files, draws_in_the_terminal,
-         measures_the_strategy_layer, measures_readers, says_that_gnuplot_is_missing]
+         compares_with_an_earlier_run, refuses_an_unsuitable_baseline, draws_pictures, draws_text, draws_in_the_terminal,
+         measures_the_strategy_layer, measures_readers, says_that_gnuplot_is_missing, says_that_matplotlib_is_missing]
 
 if __name__ == '__main__':
     sys.exit(run_tests(TESTS))

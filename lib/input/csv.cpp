@@ -69,6 +69,9 @@ bool parse_value(std::string_view text, DType dtype, std::byte* target) {
   });
 }
 
+/// The number of columns of the file that `column` selects.
+std::size_t width_of(const CsvColumn& column) noexcept { return static_cast<std::size_t>(column.count.value_or(1)); }
+
 /// The conversion of a dataset's records to elements.
 struct CsvPlan {
   CsvOptions options;
@@ -100,6 +103,7 @@ class CsvCursor final : public WholeCursor {
     if (!reader_.advance()) return false;
     field_count_ = reader_.fields().size();
     has_first_ = !plan_->options.has_header;
+    if (plan_->options.has_header) names_.assign(reader_.fields().begin(), reader_.fields().end());
     std::size_t next = 0;
     for (const CsvColumn& column : plan_->options.columns) {
       if (!column.name.empty()) {
@@ -107,12 +111,15 @@ class CsvCursor final : public WholeCursor {
       } else if (column.index >= 0) {
         next = static_cast<std::size_t>(column.index);
       }
-      if (next >= field_count_) {
+      const std::size_t width = width_of(column);
+      if (next >= field_count_ || width > field_count_ - next) {
         detail::throw_error(Code::invalid_argument,
-                            "{}: the file has {}, but columns[{}] selects column {} (columns are numbered from 0)",
-                            reader_.place(), detail::counted(field_count_, "column"), places_.size(), next);
+                            "{}: the file has {}, but columns[{}] selects {} {} (columns are numbered from 0)",
+                            reader_.place(), detail::counted(field_count_, "column"), places_.size(),
+                            width == 1 ? "column" : fmt::format("{} columns from column", width), next);
       }
-      places_.push_back(next++);
+      places_.push_back(next);
+      next += width;
     }
     return true;
   }
@@ -127,46 +134,58 @@ class CsvCursor final : public WholeCursor {
     const std::vector<CsvColumn>& columns = plan_->options.columns;
     present_.clear();
     if (plan_->is_vector) {
-      const DType dtype = *columns.front().dtype;
-      present_.push_back(Tensor::uninitialized(dtype, Shape{static_cast<std::int64_t>(columns.size())}, memory_));
-      auto* const target = static_cast<std::byte*>(present_.front().data());
-      for (std::size_t i = 0; i < columns.size(); ++i) write_value(i, target + i * size_of(dtype));
+      std::size_t width = 0;
+      for (const CsvColumn& column : columns) width += width_of(column);
+      std::byte* target = add_tensor(*columns.front().dtype, Shape{static_cast<std::int64_t>(width)});
+      for (std::size_t i = 0; i < columns.size(); ++i) target = write_values(i, target);
       return;
     }
     for (std::size_t i = 0; i < columns.size(); ++i) {
       if (columns[i].dtype) {
-        present_.push_back(Tensor::uninitialized(*columns[i].dtype, Shape{}, memory_));
-        write_value(i, static_cast<std::byte*>(present_.back().data()));
+        write_values(i, add_tensor(*columns[i].dtype, columns[i].count ? Shape{*columns[i].count} : Shape{}));
       } else {
         present_.push_back(text(i));
       }
     }
   }
-  [[nodiscard]] std::string_view field(std::size_t i) const {
-    const std::string_view field = reader_.fields()[places_[i]];
+  /// Adds a tensor to the element, and returns the address of its values.
+  std::byte* add_tensor(DType dtype, const Shape& shape) {
+    present_.push_back(Tensor::uninitialized(dtype, shape, memory_));
+    return static_cast<std::byte*>(present_.back().data());
+  }
+  /// The field of column k of those that columns[i] selects.
+  [[nodiscard]] std::string_view field(std::size_t i, std::size_t k) const {
+    const std::string_view field = reader_.fields()[places_[i] + k];
     if (!field.empty()) return field;
     const CsvColumn& column = plan_->options.columns[i];
     if (column.default_value) return *column.default_value;
     if (!column.dtype) return field;
     detail::throw_error(Code::data_loss, "{}: {} is empty, and it has no default_value", reader_.place(),
-                        column_text(i));
+                        column_text(places_[i] + k));
   }
-  void write_value(std::size_t i, std::byte* target) const {
-    const DType dtype = *plan_->options.columns[i].dtype;
-    const std::string_view value = trimmed(field(i));
-    if (parse_value(value, dtype, target)) return;
+  /// Writes the values of all columns that columns[i] selects. Returns the address after them.
+  std::byte* write_values(std::size_t i, std::byte* target) const {
+    const CsvColumn& column = plan_->options.columns[i];
+    for (std::size_t k = 0; k < width_of(column); ++k) {
+      const std::string_view value = trimmed(field(i, k));
+      if (!parse_value(value, *column.dtype, target)) fail(places_[i] + k, *column.dtype, value);
+      target += size_of(*column.dtype);
+    }
+    return target;
+  }
+  [[noreturn]] void fail(std::size_t place, DType dtype, std::string_view value) const {
     constexpr std::size_t shown = 40;
-    detail::throw_error(Code::data_loss, "{}: {} must be {}, found \"{}\"{}", reader_.place(), column_text(i),
+    detail::throw_error(Code::data_loss, "{}: {} must be {}, found \"{}\"{}", reader_.place(), column_text(place),
                         to_string(dtype), value.substr(0, shown), value.size() > shown ? " and more" : "");
   }
-  /// The column of the file that columns[i] selects, by the name in the options or by its number.
-  [[nodiscard]] std::string column_text(std::size_t i) const {
-    const std::string& name = plan_->options.columns[i].name;
-    return name.empty() ? fmt::format("column {} (columns are numbered from 0)", places_[i])
-                        : fmt::format("column \"{}\"", name);
+  /// The column of the file by its name in the header or, if it has none, by its number.
+  [[nodiscard]] std::string column_text(std::size_t place) const {
+    const bool has_name = place < names_.size() && !names_[place].empty();
+    return has_name ? fmt::format("column \"{}\"", names_[place])
+                    : fmt::format("column {} (columns are numbered from 0)", place);
   }
   [[nodiscard]] Tensor text(std::size_t i) const {
-    const std::string_view bytes = field(i);
+    const std::string_view bytes = field(i, 0);
     Tensor tensor = Tensor::uninitialized(DType::u8, Shape{static_cast<std::int64_t>(bytes.size())}, memory_);
     if (!bytes.empty()) std::memcpy(tensor.data(), bytes.data(), bytes.size());
     return tensor;
@@ -174,7 +193,8 @@ class CsvCursor final : public WholeCursor {
 
   std::shared_ptr<const CsvPlan> plan_;
   CsvReader reader_;
-  std::vector<std::size_t> places_;  // by column: index of the column's field in a record
+  std::vector<std::size_t> places_;  // by entry of columns: index of its first field in a record
+  std::vector<std::string> names_;   // of the columns of the file; empty if there is no header
   std::size_t field_count_ = 0;
   bool has_first_ = false;  // whether the reader is already at the first record
 };
@@ -186,6 +206,11 @@ void check_column(const CsvColumn& column, std::size_t i, bool has_header) {
                         "names of columns; set "
                         "has_header, or give an index",
                         i, column.name);
+  }
+  if (column.count && (*column.count < 1 || !column.dtype)) {
+    detail::throw_error(Code::invalid_argument, "csv_dataset: columns[{}] has count {}{}", i, *column.count,
+                        *column.count < 1 ? "; it must be at least 1"
+                                          : ", but no dtype; texts of several columns do not form one tensor");
   }
   if (!column.dtype || !column.default_value) return;
   alignas(8) std::array<std::byte, 8> value{};
@@ -199,9 +224,8 @@ bool check_leaves(const std::vector<CsvColumn>& columns, std::size_t leaves) {
   if (columns.size() == leaves) return false;
   if (leaves != 1 || columns.empty()) {
     detail::throw_error(Code::invalid_argument,
-                        "csv_dataset: columns has {}, but an element of the dataset has {}; give one column for each "
-                        "tensor, or columns "
-                        "of one dtype for one tensor",
+                        "csv_dataset: columns has {}, but an element of the dataset has {}; give one entry for each "
+                        "tensor (with a count, for several columns), or columns of one dtype for one tensor",
                         detail::counted(columns.size(), "entry", "entries"), detail::counted(leaves, "tensor"));
   }
   const auto dtype_of = [&columns](std::size_t i) { return columns[i].dtype ? to_string(*columns[i].dtype) : "text"; };

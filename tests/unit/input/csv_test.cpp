@@ -107,6 +107,60 @@ TEST_F(Csv, columns_of_one_type_can_be_one_vector) {
   EXPECT_EQ(csv_dataset<Tensor>({path}, options).batch(2).iterate().get_next_as_optional()->shape(), (Shape{2, 3}));
 }
 
+TEST_F(Csv, consecutive_columns_can_be_one_tensor_of_a_tuple) {
+  const auto path = write("data.csv", "y,x0,x1,x2,z\n1,10,11,12,7\n2,20,,22,8\n");
+  using Example = std::tuple<Tensor, Tensor, Tensor>;
+  const CsvOptions options{.columns = {{.name = "y"},
+                                       {.dtype = DType::f64, .default_value = "-1", .name = "x0", .count = 3},
+                                       {.dtype = DType::i32, .count = 1}},
+                           .has_header = true};
+  std::vector<double> all;
+  for (const auto& [y, x, z] : csv_dataset<Example>({path}, options)) {
+    EXPECT_EQ(y.shape(), Shape{});
+    EXPECT_EQ(x.shape(), Shape{3});
+    EXPECT_EQ(z.shape(), Shape{1});
+    all.push_back(y.elements<float>()[0]);
+    for (const double value : x.elements<double>()) all.push_back(value);
+    all.push_back(z.elements<std::int32_t>()[0]);
+  }
+  EXPECT_EQ(all, (std::vector<double>{1, 10, 11, 12, 7, 2, 20, -1, 22, 8}));
+
+  // one tensor of all columns
+  const CsvOptions whole{.columns = {{.index = 1, .count = 2}, {.index = 4}}, .has_header = true};
+  for (const Tensor& row : csv_dataset<Tensor>({write("one.csv", "y,x0,x1,x2,z\n1,10,11,12,7\n")}, whole)) {
+    EXPECT_EQ(std::vector<float>(row.elements<float>().begin(), row.elements<float>().end()), (Row{10, 11, 7}));
+  }
+}
+
+TEST_F(Csv, counts_of_columns_are_checked) {
+  const auto path = write("data.csv", "y,x0,x1\n1,10,eleven\n");
+  using Example = std::pair<Tensor, Tensor>;
+  const auto read = [&](const CsvColumn& features) {
+    for ([[maybe_unused]] const auto& each :
+         csv_dataset<Example>({path}, {.columns = {{.name = "y"}, features}, .has_header = true})) {}
+  };
+  expect_error(Code::invalid_argument, {"columns[1] has count 0; it must be at least 1"}, [&] { read({.count = 0}); });
+  expect_error(Code::invalid_argument, {"columns[1] has count 2, but no dtype"},
+               [&] { read({.dtype = std::nullopt, .count = 2}); });
+  expect_error(Code::invalid_argument,
+               {"data.csv:1", "the file has 3 columns", "columns[1] selects 3 columns from column 1"},
+               [&] { read({.count = 3}); });
+  expect_error(Code::data_loss, {"data.csv:2", "column \"x1\" must be f32, found \"eleven\""},
+               [&] { read({.count = 2}); });
+}
+
+TEST_F(Csv, errors_name_a_column_of_the_header_that_was_selected_by_its_number) {
+  const CsvOptions options{.columns = {{.index = 0}}, .has_header = true};
+  for (const auto& [bytes, text] : {std::pair{"x0,x1\nfour,5\n", "column \"x0\" must be f32"},
+                                    {"x0,x1\n,5\n", "column \"x0\" is empty"},
+                                    {",x1\nfour,5\n", "column 0 (columns are numbered from 0) must be f32"}}) {
+    const auto path = write("data.csv", bytes);
+    expect_error(Code::data_loss, {"data.csv:2", text}, [&] {
+      for ([[maybe_unused]] const Tensor& each : csv_dataset<Tensor>({path}, options)) {}
+    });
+  }
+}
+
 TEST_F(Csv, columns_are_found_by_number_or_by_name) {
   const auto a = write("a.csv", "x,y,label\n1,2,3\n");
   const auto b = write("b.csv", "label,x,y\n6,4,5\n");

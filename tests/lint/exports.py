@@ -30,7 +30,7 @@ def main():
     failed = 0
     for name in names:
         bare = re.sub(r'^(vtable|typeinfo|typeinfo name|VTT|guard variable|construction vtable) for ', '', name)
-        if not bare.startswith('lockstep::'):
+        if not bare.startswith(('lockstep::', 'lockstep_')):
             problem = 'is exported, but no name of lockstep'
         elif 'detail::' in bare and not bare.startswith(('lockstep::detail::', 'lockstep::v1::detail::', *PRIVATE)):
             problem = 'has lockstep::detail in its signature'

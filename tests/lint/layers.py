@@ -22,7 +22,7 @@ LAYERS = {
     'transport': 4, 'values': 4,
     'collectives/call': 5, 'collectives/engine': 5.1, 'collectives/host': 5.2, 'collectives/nccl': 5.2, 'collectives/gpu': 5.3,
     'collectives': 5.9,
-    'cross_device': 6, 'context': 6,
+    'cross_device': 6, 'context': 6, 'interop': 6,
     'variables': 7, 'input': 7,
     'strategy': 8,
     'checkpoint': 9, 'training': 9,
@@ -32,7 +32,8 @@ LAYERS = {
 MODULES_OF_ROOMS = {module.split('/')[0] for module in LAYERS if '/' in module}
 
 # Public headers of a room; the others of the folder belong to the module.
-PUBLIC_ROOMS = {'lockstep/collectives/item.hpp': 'collectives/call',
+PUBLIC_ROOMS = {'lockstep/lockstep.h': 'interop',
+                'lockstep/collectives/item.hpp': 'collectives/call',
                 'lockstep/collectives/detail/propagate.hpp': 'collectives/engine'}
 
 # include/lockstep/interop/x.hpp is implemented by this module and belongs to its layer.
@@ -41,6 +42,7 @@ INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 
 # Foreign headers: pattern -> the places that may include it. A place is a path, or a folder that ends in '/'.
 PROGRAMS = ['apps/', 'bench/', 'tests/']
 FOREIGN = [
+    (r'std(def|int)\.h', ['include/lockstep/lockstep.h']),
     (r'fmt/.*', ['lib/'] + PROGRAMS),
     (r'mpi\.h', ['lib/bindings/mpi/', 'include/lockstep/interop/mpi.hpp'] + PROGRAMS),
     (r'(cuda.*|driver_types|vector_types)\.h', ['lib/bindings/cuda/', 'lib/device/cuda/',
@@ -75,7 +77,7 @@ CUDA_PLACES = ('lib/device/cuda/', 'lib/bindings/cuda/probe.cu', 'apps/')
 
 # The suffixes of the files that are checked.
 CODE = ('.hpp', '.h', '.cpp', '.cc', '.cu', '.cuh')
-SPDX = CODE + ('.py', '.sh', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
+SPDX = CODE + ('.c', '.F90', '.inc', '.py', '.sh', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
 SPDX_FILES = ('.clang-format', '.clang-tidy', '.editorconfig', '.ci/run', 'tests/packages')
 SPDX_LINES = ('SPDX-FileCopyrightText: The lockstep authors', 'SPDX-License-Identifier: Apache-2.0')
 TOP = ('include', 'lib', 'apps', 'bench', 'tests')

@@ -18,6 +18,8 @@ import tempfile
 
 import headers
 
+# Public files for programs that are not in C++.
+OTHER_LANGUAGES = ('lockstep/lockstep.h', 'lockstep/interop/lockstep.F90', 'lockstep/interop/lockstep_calls.inc')
 BLOCK = re.compile(r'^```(\w*)\n(.*?)^```\n', re.MULTILINE | re.DOTALL)
 NAME = re.compile(r'[A-Za-z_]\w*')
 # Words in code that are not names of lockstep: the language, placeholders, programs, and names that do not exist.
@@ -30,7 +32,7 @@ OTHERS = {'const', 'auto', 'args', 'fn', 'strategy', 'replica', 'python3', 'test
 def declared(source):
     """All words of the headers' code, without comments, which may contain names of variables and texts."""
     words = set()
-    for header in headers.public_headers(source):
+    for header in [*headers.public_headers(source), *OTHER_LANGUAGES]:
         with open(os.path.join(source, 'include', header), encoding='utf-8') as file:
             words.update(NAME.findall(re.sub(r'//.*', '', file.read())))
     return words

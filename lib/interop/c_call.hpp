@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arguments of one collective of the interface for C. An argument that C++ types cannot represent is refused here;
+// the other ranks of the call get the same text. Communicator checks everything else.
+
+#pragma once
+
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/core/dtype.hpp>
+#include <lockstep/core/reduce_op.hpp>
+#include <lockstep/core/tensor_view.hpp>
+
+#include "collectives/engine/engine.hpp"
+#include "interop/c_handles.hpp"
+#include "interop/c_last_error.hpp"
+#include "interop/c_line.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace lockstep::interop {
+
+/// The ranks that get an error of this rank's arguments.
+struct Peers {
+  enum class Kind : std::uint8_t { all_ranks, receiver, sender };
+  Kind kind = Kind::all_ranks;
+  int rank = -1;  ///< of the receiver or the sender
+};
+
+class CCall {
+ public:
+  CCall(std::string_view name, const lockstep_communicator* handle, const char* file, int line, Peers peers = {})
+      : name_(name), communicator_(communicator_of(handle, name)), caller_(file, line), peers_(peers) {}
+
+  [[nodiscard]] const Communicator& communicator() const noexcept { return communicator_; }
+  [[nodiscard]] ReduceOptions options() const {
+    ReduceOptions options;
+    options.where = caller_.location();
+    return options;
+  }
+
+  [[nodiscard]] DType dtype(int number) const;
+  [[nodiscard]] ReduceOp op(int number) const;
+  /// As above. Refuses a result of another dtype in the memory of the input: one of the two would have a wrong size.
+  [[nodiscard]] ReduceOp op(int number, DType dtype, const void* input, const void* output) const;
+  /// `parts * count`, where `count` is an argument named `argument`.
+  [[nodiscard]] std::int64_t elements(std::int64_t count, std::string_view argument = "count", int parts = 1) const;
+  /// The number of elements of each rank, from the argument named `argument`.
+  [[nodiscard]] std::span<const std::int64_t> counts(const std::int64_t* counts, std::string_view argument) const;
+
+  /// Throws Error(invalid_argument) on this rank, and makes the call fail on its peers.
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
+    refuse_with(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+ private:
+  [[noreturn]] void refuse_with(const std::string& text) const;
+
+  std::string_view name_;
+  const Communicator& communicator_;
+  CallerLine caller_;
+  Peers peers_;
+};
+
+/// The tensors of a call, of one dimension.
+[[nodiscard]] inline ConstTensorView input_of(const void* data, DType dtype, std::int64_t count) {
+  return {data, dtype, Shape{count}};
+}
+[[nodiscard]] inline TensorView output_of(void* data, DType dtype, std::int64_t count) {
+  return {data, dtype, Shape{count}, Device{}};
+}
+
+/// Runs `body(call)`, and returns the code of its error.
+template <class Body>
+int run_call(std::string_view name, const lockstep_communicator* handle, const char* file, int line, const Body& body,
+             Peers peers = {}) noexcept {
+  return code_of([&] { body(CCall(name, handle, file, line, peers)); });
+}
+
+}  // namespace lockstep::interop

@@ -13,12 +13,25 @@
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=01:00:00
+##SBATCH --account=ACCOUNT
+##SBATCH --partition=PARTITION
+##SBATCH --exclusive
+##SBATCH --cpus-per-task=8
+##SBATCH --mem=64G
+##SBATCH --gpus-per-node=2   # a rank for each GPU; not --gpus-per-task, which hides the other GPUs of the node from NCCL
 #SBATCH --signal=B:USR1@120
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --output=%x-%j.out
 
+# module load gcc openmpi
+# export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
+
 [ $# -gt 0 ] || set -- lockstep-train --epochs 50 --checkpoint-dir "checkpoints-$SLURM_JOB_ID" --save-every 500 --resume
+
+fail() { echo "slurm_requeue.sh: $1" >&2; exit 2; }
+command -v mpirun >/dev/null || fail "mpirun is not found in PATH: load the module of the MPI library"
+command -v "$1" >/dev/null || fail "program $1 is not found: give its path, or add its folder to PATH"
 
 # "B:" above sends the signal to this script only; mpirun passes USR1 on to all ranks, as srun would. Not TERM: mpirun
 # answers that itself: the ranks have about 1 s to save, and its exit code is 1. So this script turns TERM into USR1.

@@ -80,7 +80,7 @@ CODE = ('.hpp', '.h', '.cpp', '.cc', '.cu', '.cuh')
 SPDX = CODE + ('.c', '.F90', '.inc', '.py', '.sh', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
 SPDX_FILES = ('.clang-format', '.clang-tidy', '.editorconfig', '.ci/run', 'tests/packages')
 SPDX_LINES = ('SPDX-FileCopyrightText: The lockstep authors', 'SPDX-License-Identifier: Apache-2.0')
-TOP = ('include', 'lib', 'apps', 'bench', 'tests')
+TOP = ('include', 'lib', 'apps', 'bench', 'tests', 'packaging')
 
 # The only place that names kinds of operations one by one; other code asks for their traits.
 KINDS = 'lib/collectives/call/call.hpp'

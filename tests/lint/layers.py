@@ -37,7 +37,7 @@ PUBLIC_ROOMS = {'lockstep/lockstep.h': 'interop',
                 'lockstep/collectives/detail/propagate.hpp': 'collectives/engine'}
 
 # include/lockstep/interop/x.hpp is implemented by this module and belongs to its layer.
-INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 'device', 'torch': 'device'}
+INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 'device', 'torch': 'training'}
 
 # Foreign headers: pattern -> the places that may include it. A place is a path, or a folder that ends in '/'.
 PROGRAMS = ['apps/', 'bench/', 'tests/']

@@ -6,7 +6,8 @@
 #
 #   sh tests/run.sh                    the plain lane: the tests that a change should pass before review
 #   sh tests/run.sh --all              every lane: plain hosts slow mpich clang tsan
-#   sh tests/run.sh --lanes LANE...    these lanes; also faults (40 minutes) and soak (30 minutes), which --all leaves out
+#   sh tests/run.sh --lanes LANE...    these lanes; also those that --all leaves out: faults (40 minutes), soak (30 minutes),
+#                                      and torch (installs a wheel of PyTorch)
 #
 # README.md beside this file says what each lane is. With --all, plain is not repeated if it has passed on these sources.
 
@@ -14,13 +15,13 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 all_lanes='plain hosts slow mpich clang tsan'
-long_lanes='faults soak'
+long_lanes='faults soak torch'
 
 case ${1:-} in
   '') lanes=plain ;;
   --all) lanes=$all_lanes ;;
   --lanes) shift; lanes=$* ;;
-  *) sed -n '5,11s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
+  *) sed -n '5,12s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
 esac
 groups='build test data plot'
 [ "$lanes" = plain ] || groups="$groups lanes"
@@ -182,6 +183,18 @@ lane_faults() {
 lane_soak() {
   targets='tests/faults/fault-soak tests/mpi/mpi-stopped-ranks apps/train/lockstep-train tests/unit/unit-layouts'
   build soak build && check soak build --benchmark --suite soak
+}
+
+# interop/torch.hpp with a libtorch: the folder LOCKSTEP_TORCH, or a wheel that this lane installs into a folder of its own.
+lane_torch() {
+  torch=$(python3 tests/torch/install.py build-torch-wheel)
+  case $? in
+    0) ;;
+    77) note 'torch: skipped'; echo 0 0 1 >>"$counts"; return ;;
+    *) echo 'FAILED  [torch] install.py'; echo 0 1 0 >>"$counts"; return ;;
+  esac
+  targets='torch-programs'
+  build torch build-torch "-Dtorch=$torch" && check torch build-torch --suite torch
 }
 
 for name in $lanes; do

@@ -22,10 +22,11 @@ constexpr std::int64_t rows = 23;
 
 struct Net : torch::nn::Module {
   Net() {
-    torch::manual_seed(7);
     register_module("first", first);
     register_module("second", second);
     register_module("rest", rest);
+    torch::manual_seed(7);
+    for (auto& layer : {first, second, rest}) layer.get()->reset_parameters();
   }
   at::Tensor forward(const at::Tensor& x, bool with_rest = true) {
     const at::Tensor y = second->forward(torch::tanh(first->forward(x)));

@@ -26,7 +26,9 @@ struct Net : torch::nn::Module {
     register_module("second", second);
     register_module("rest", rest);
     torch::manual_seed(7);
-    for (auto& layer : {first, second, rest}) layer.get()->reset_parameters();
+    first->reset_parameters();
+    second->reset_parameters();
+    rest->reset_parameters();
   }
   at::Tensor forward(const at::Tensor& x, bool with_rest = true) {
     const at::Tensor y = second->forward(torch::tanh(first->forward(x)));

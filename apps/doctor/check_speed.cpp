@@ -5,6 +5,8 @@
 
 #include "doctor/checks.hpp"
 
+#include <lockstep/base/exit_code.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -223,7 +225,7 @@ std::vector<Finding> check_all(const JobFacts& job) {
 int exit_code_of(const std::vector<Finding>& findings) {
   const bool fails = std::any_of(findings.begin(), findings.end(),
                                  [](const Finding& each) { return each.severity == Severity::error; });
-  return fails ? 3 : 0;
+  return fails ? lockstep::exit_code::unfit : lockstep::exit_code::success;
 }
 
 }  // namespace doctor

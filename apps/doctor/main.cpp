@@ -9,7 +9,10 @@
 #include "doctor/report.hpp"
 #include "doctor/supervise.hpp"
 
+#include "apps/options/version.hpp"
+
 #include <lockstep/base/exit_code.hpp>
+#include <lockstep/cluster/build_info.hpp>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
@@ -71,7 +74,7 @@ bool parse(int argc, char** argv, Options& options) {
   po::options_description all("options");
   all.add_options()("json", "print findings, facts and measurements as JSON")("quick", "do not measure pairs of ranks")(
       "seconds", po::value<double>(&options.job.seconds)->default_value(10, "10"),
-      "time for all pairs, from 0.1 to 3600")("help,h", "print this text")("version", "print the version");
+      "time for all pairs, from 0.1 to 3600")("help,h", "print this text")("version", options::version_help);
   po::variables_map values;
   constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   po::store(po::command_line_parser(argc, argv).options(all).style(style).positional({}).run(), values);
@@ -81,7 +84,7 @@ bool parse(int argc, char** argv, Options& options) {
     return false;
   }
   if (values.contains("version")) {
-    std::cout << "lockstep-doctor " << LOCKSTEP_DOCTOR_VERSION << "\n";
+    std::cout << options::version_text("lockstep-doctor");
     return false;
   }
   if (!(options.job.seconds >= 0.1) || !(options.job.seconds <= 3600))
@@ -101,7 +104,7 @@ int report(const doctor::JobFacts& job, bool is_json) {
   const bool has_colors = doctor::rank_of_launcher() < 0 && isatty(STDOUT_FILENO) == 1 &&
                           (no_color == nullptr || *no_color == '\0') &&
                           (terminal == nullptr || std::string_view(terminal) != "dumb");
-  const std::string text = is_json ? doctor::to_json(job, findings, LOCKSTEP_DOCTOR_VERSION)
+  const std::string text = is_json ? doctor::to_json(job, findings, lockstep::build_info().version)
                                    : doctor::to_text(findings, has_colors ? doctor::Colors::on : doctor::Colors::off);
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
@@ -116,7 +119,7 @@ int run(const Options& options) {
   const int rank = doctor::rank_of_launcher();
   if (rank > 0) {  // rank 0 reports; its output would be the same
     std::fprintf(stderr, "lockstep-doctor: rank %d: %s\n", rank, outcome.failure.c_str());
-    return 3;
+    return lockstep::exit_code::unfit;
   }
   doctor::JobFacts job;
   job.ranks.push_back(doctor::host_facts());

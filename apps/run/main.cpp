@@ -10,6 +10,7 @@
 #include "run/progress.hpp"
 
 #include "apps/options/option_error.hpp"
+#include "apps/options/version.hpp"
 
 #include <lockstep/base/exit_code.hpp>
 
@@ -79,6 +80,10 @@ int run_lockstep_run(int argc, const char* const* argv) {
     const Options options = read_options(argc, argv);
     if (options.help) {
       fmt::print("{}", help());
+      return lockstep::exit_code::success;
+    }
+    if (options.version) {
+      fmt::print("{}", ::options::version_text("lockstep-run"));
       return lockstep::exit_code::success;
     }
     return run_program(options);

@@ -5,6 +5,7 @@
 
 #include "apps/options/option_error.hpp"
 #include "apps/options/program_options.hpp"
+#include "apps/options/version.hpp"
 
 #include <boost/program_options.hpp>
 
@@ -42,6 +43,7 @@ po::options_description description() {
   add("progress", text()->value_name("NAME"), "auto, never, lines or live (default: auto, live on a terminal)");
   add("progress-every", text()->value_name("S"), "seconds between two lines of progress (default: 10)");
   add("dry-run", po::bool_switch(), "print the command and its additional variables, and exit");
+  add("version", po::bool_switch(), ::options::version_help);
   add("help", po::bool_switch(), "show this text");
   return all;
 }
@@ -145,6 +147,7 @@ Options read_options(int argc, const char* const* argv) {
   const po::variables_map values = options::read(std::min(end, argc), argv, all, "LOCKSTEP_RUN_", sources);
   Options read;
   read.help = values["help"].as<bool>();
+  read.version = values["version"].as<bool>();
   read.dry_run = values["dry-run"].as<bool>();
   const auto given = [&](const char* name) { return values.count(name) != 0; };
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };

@@ -30,6 +30,7 @@ struct Options {
   double progress_every_s = 10;      ///< time between two lines of progress
   bool dry_run = false;              ///< print the command instead of running it
   bool help = false;                 ///< print the options
+  bool version = false;              ///< print the version
   std::vector<std::string> command;  ///< the program and its arguments
 };
 

@@ -3,6 +3,8 @@
 //
 // lockstep-trace: merges the trace files of the ranks of a job.
 
+#include "apps/options/version.hpp"
+
 #include <lockstep/base/exit_code.hpp>
 #include <lockstep/cluster/trace.hpp>
 
@@ -26,6 +28,7 @@ constexpr const char* help =
     "lockstep-JOB-rankN.trace to one directory first.\n"
     "\n"
     "  --job NAME   the job, as in the names of the files; default: the one that was written last\n"
+    "  --version    show the versions of lockstep and MPI, the kernels, and the GPUs\n"
     "  --help       this text\n"
     "\n"
     "Exit code: 0 if the files were merged, 1 if they cannot be used, 2 for a wrong command line.\n";
@@ -35,6 +38,7 @@ struct CommandLine {
   std::optional<std::string> directory;
   std::string error;
   bool wants_help = false;
+  bool wants_version = false;
 };
 
 CommandLine parse(const std::vector<std::string>& arguments) {
@@ -44,6 +48,8 @@ CommandLine parse(const std::vector<std::string>& arguments) {
     const std::string& each = arguments[k];
     if (each == "--help" || each == "-h") {
       result.wants_help = true;
+    } else if (each == "--version") {
+      result.wants_version = true;
     } else if (each == "--job") {
       if (k + 1 == arguments.size()) {
         result.error = "--job: expected the name of a job after it";
@@ -71,6 +77,10 @@ int main(int argc, char** argv) {
     const CommandLine line = parse({argv + 1, argv + argc});
     if (line.wants_help) {
       std::fputs(help, stdout);
+      return exit_code::success;
+    }
+    if (line.wants_version) {
+      std::fputs(options::version_text("lockstep-trace").c_str(), stdout);
       return exit_code::success;
     }
     if (!line.error.empty()) {

@@ -53,24 +53,15 @@ Report::Report(const Options& options, lockstep::Strategy& strategy, std::int64_
 }
 
 void Report::progress(const Summary& so_far) {
-  const std::int64_t steps_done = so_far.first_step + static_cast<std::int64_t>(so_far.losses.size());
-  lockstep::report_value("loss", so_far.losses.back());
-  lockstep::report_value("progress", share(static_cast<double>(steps_done), static_cast<double>(steps_)));
-  lockstep::report_value("images_per_s", images_per_second(options_, so_far));
-  if (!speaks_ || options_.quiet || Clock::now() - last_ < std::chrono::seconds(1)) return;
-  last_ = Clock::now();
-  const auto done = static_cast<double>(so_far.losses.size());
-  fmt::print("step {:>6} of {}  loss {:.4f}  {:>7.0f} images/s  communication {:4.1f} %  {:.0f} s left\n", steps_done,
-             steps_, so_far.losses.back(), images_per_second(options_, so_far),
-             100 * share(so_far.communication_seconds, so_far.seconds),
-             so_far.seconds / done * static_cast<double>(steps_ - steps_done));
-  std::fflush(stdout);
-  if (!speaks_ || options_.quiet || !progress_.is_due()) return;
   const auto done = static_cast<std::int64_t>(so_far.losses.size());
   const std::int64_t step = so_far.first_step + done;
+  const double rate = images_per_second(options_, so_far);
+  lockstep::report_value("loss", so_far.losses.back());
+  lockstep::report_value("progress", share(static_cast<double>(step), static_cast<double>(steps_)));
+  lockstep::report_value("images_per_s", rate);
+  if (!speaks_ || options_.quiet || !progress_.is_due()) return;
   const double communication = 100 * share(so_far.communication_seconds, so_far.seconds);
   const double seconds_left = so_far.seconds / static_cast<double>(done) * static_cast<double>(steps_ - step);
-  const double rate = images_per_second(options_, so_far);
   if (progress_.is_bar()) {
     progress_.draw(step, steps_,
                    fmt::format("{}/{}  loss {:.4f}  {:.0f} images/s  comm {:.0f} %  {:.0f} s left", step, steps_,

@@ -42,8 +42,7 @@ class Report {
   /// if they compute on CPUs.
   Report(const Options& options, lockstep::Strategy& strategy, std::int64_t steps, const std::string& backend);
 
-  /// Reports loss, progress and speed for LOCKSTEP_METRICS, and prints a line of progress at most once a second.
-  /// Shows the progress, at a bounded rate.
+  /// Reports loss, progress and speed for LOCKSTEP_METRICS. Shows the progress, at a bounded rate.
   void progress(const Summary& so_far);
   void resumed(std::int64_t step);
   /// Prints the last of the epoch tests.

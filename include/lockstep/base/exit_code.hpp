@@ -17,6 +17,8 @@ inline constexpr int success = 0;
 inline constexpr int failure = 1;
 /// An option, an argument or an environment variable is wrong.
 inline constexpr int usage = 2;
+/// lockstep-doctor found something that will make a job fail.
+inline constexpr int unfit = 3;
 /// Data or a checkpoint is missing or corrupt.
 inline constexpr int bad_data = 5;
 /// A rank exited, died, or did not respond before the deadline (EX_UNAVAILABLE of <sysexits.h>).

@@ -4,6 +4,7 @@
 """Installs a build, moves it to another prefix, and uses it there as strangers would. Prints TAP.
 
   consumers.py SOURCE BUILD MPIEXEC [OPTION...]
+  consumers.py --subproject SOURCE BUILD MPIEXEC [OPTION...]   builds the whole library as a Meson subproject, and no more
 """
 
 import json
@@ -32,6 +33,9 @@ def run(command, expect=0, **keywords):
 class Consumers:
     def __init__(self, source, build, mpiexec, scratch):
         self.source, self.build, self.mpiexec, self.scratch = source, build, mpiexec, scratch
+
+    def install(self):
+        build, scratch = self.build, self.scratch
         with open(os.path.join(build, 'meson-info', 'intro-buildoptions.json'), encoding='utf-8') as file:
             options = {option['name']: option['value'] for option in json.load(file)}
         stage = os.path.join(scratch, 'stage')
@@ -85,24 +89,36 @@ class Consumers:
         run(['cmake', '--build', 'build'], cwd=path)
         self.start(os.path.join(path, 'build', 'consumer'))
 
+    def meson_subproject_compiles_a_program(self):
+        run(['ninja', '-C', os.path.join(self.set_up_subproject(), 'build'), 'consumer.p/program.cpp.o'])
+
     def meson_subproject(self):
+        path = self.set_up_subproject()
+        run(['ninja', '-C', 'build', '-j', str(os.cpu_count())], cwd=path)
+        self.start(os.path.join(path, 'build', 'consumer'))
+
+    def set_up_subproject(self):
         path = self.folder('subproject', 'program.cpp', 'subproject/meson.build')
         os.makedirs(os.path.join(path, 'subprojects', 'lockstep'))
         for name in ('meson.build', 'meson_options.txt', 'include', 'lib'):
             os.symlink(os.path.join(self.source, name), os.path.join(path, 'subprojects', 'lockstep', name))
         run(['meson', 'setup', '--wrap-mode=forcefallback', '-Dbuildtype=plain', '-Dunity=on', '-Dunity_size=16',
              '-Dlockstep:werror=false', '-Dlockstep:kernels=few', '-Dlockstep:cuda=disabled', 'build'], cwd=path)
-        run(['ninja', '-C', 'build', '-j', str(os.cpu_count())], cwd=path)
-        self.start(os.path.join(path, 'build', 'consumer'))
+        return path
 
 
 def main():
-    source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
-    names = ['every_public_header_is_installed', 'installed_programs_start', 'pkg_config', 'cmake', 'meson_subproject']
+    arguments = sys.argv[1:]
+    names = ['install', 'every_public_header_is_installed', 'installed_programs_start', 'pkg_config', 'cmake',
+             'meson_subproject_compiles_a_program']
+    if arguments[0] == '--subproject':
+        names = ['meson_subproject']
+        del arguments[0]
+    source, build = (os.path.abspath(argument) for argument in arguments[:2])
     failed = 0
     print(f'1..{len(names)}', flush=True)
     with tempfile.TemporaryDirectory() as scratch:
-        consumers = Consumers(source, build, sys.argv[3:], scratch)
+        consumers = Consumers(source, build, arguments[2:], scratch)
         for number, name in enumerate(names, 1):
             title = name.replace('_', ' ')
             if name == 'cmake' and not shutil.which('cmake'):

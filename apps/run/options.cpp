@@ -175,7 +175,7 @@ Options read_options(int argc, const char* const* argv) {
   if (given("progress-every")) read.progress_every_s = seconds(text("progress-every"));
   const int program = end < argc && std::string(argv[end]) == "--" ? end + 1 : end;
   for (int i = program; i < argc; ++i) read.command.emplace_back(argv[i]);
-  if (read.command.empty() && !read.help)
+  if (read.command.empty() && !read.help && !read.version)
     refuse("the program is missing: lockstep-run -n N [options] PROGRAM [ARGUMENT...]; --help lists the options");
   return read;
 }

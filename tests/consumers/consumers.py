@@ -9,6 +9,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -83,6 +84,23 @@ class Consumers:
         run(['c++', '-std=c++20', 'program.cpp', *shlex.split(flags), f'-Wl,-rpath,{self.libdir}', '-o', 'consumer'], cwd=path)
         self.start(os.path.join(path, 'consumer'))
 
+    def first_program_of_the_readme(self):
+        """The program, and the command that the page gives."""
+        with open(os.path.join(self.source, 'README.md'), encoding='utf-8') as file:
+            page = file.read()
+        section = page[page.index('## A first program'):]
+        program = section.split('```cpp\n')[1].split('```')[0]
+        command, start, output = re.search(r'\$ (g\+\+ [^\n]*)\n\$ mpirun -n 3 (\./hello)\n([^\n]*\n)', section).groups()
+        path = self.folder('readme')
+        with open(os.path.join(path, 'hello.cpp'), 'w', encoding='utf-8') as file:
+            file.write(program)
+        environment = {name: value for name, value in os.environ.items() if name != 'LD_LIBRARY_PATH'}
+        run(['sh', '-c', command.replace('g++', 'c++', 1)], cwd=path,
+            env={**environment, 'PKG_CONFIG_PATH': os.path.join(self.libdir, 'pkgconfig')})
+        text = run([*self.mpiexec, '-n', '3', start], cwd=path, env=environment, timeout=60)
+        if output not in text:
+            raise Failed(f'the first program of README.md printed: {text}')
+
     def cmake(self):
         path = self.folder('cmake', 'program.cpp', 'cmake/CMakeLists.txt')
         run(['cmake', '-S', '.', '-B', 'build', f'-DCMAKE_PREFIX_PATH={self.prefix}'], cwd=path)
@@ -109,7 +127,8 @@ class Consumers:
 
 def main():
     arguments = sys.argv[1:]
-    names = ['install', 'every_public_header_is_installed', 'installed_programs_start', 'pkg_config', 'cmake',
+    names = ['install', 'every_public_header_is_installed', 'installed_programs_start', 'pkg_config',
+             'first_program_of_the_readme', 'cmake',
              'meson_subproject_compiles_a_program']
     if arguments[0] == '--subproject':
         names = ['meson_subproject']

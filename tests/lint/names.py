@@ -39,12 +39,15 @@ def declared(source):
     return words
 
 
-def names_of(text):
-    """(line number, name) for the code in a page outside of code blocks; the first cell of each row is skipped."""
+def names_of(text, source):
+    """(line number, name) for the code in a page outside of code blocks, without the first cell of each row, and without paths of files
+    of the project that exist."""
     text = BLOCK.sub(lambda found: '\n' * found.group().count('\n'), text)
     for number, line in enumerate(text.splitlines(), 1):
         ours = line.split('|', 2)[2] if line.startswith('|') else line
         for code in re.findall(r'`([^`]*)`', ours):
+            if '/' in code and os.path.isfile(os.path.join(source, code)):
+                continue
             for name in NAME.findall(re.sub(r'"[^"]*"', '', code)):
                 yield number, name
 
@@ -75,7 +78,7 @@ def main():
         with open(page, encoding='utf-8') as file:
             text = file.read()
         shown = os.path.relpath(page, source)
-        missing = [f'{shown}:{line}: no public header declares {name}' for line, name in names_of(text) if name not in words]
+        missing = [f'{shown}:{line}: no public header declares {name}' for line, name in names_of(text, source) if name not in words]
         results.append((f'{shown} names only things that exist', missing))
         for number, (language, block) in enumerate(BLOCK.findall(text), 1):
             if language == 'cpp' and 'int main(' not in block:

@@ -137,8 +137,9 @@ def chooses_srun():
 
 def forwards(number):
     def case():
+        # as in a terminal: under nohup, for example, SIGHUP would be ignored
         job = subprocess.Popen([program, "--launcher", waits, "-n", "1", "p"], stdout=subprocess.PIPE, text=True,
-                               env=environment())
+                               env=environment(), preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
         job.stdout.readline()
         job.send_signal(number)
         output, _ = job.communicate(timeout=20)

@@ -225,7 +225,9 @@ inline constexpr bool stays_whole<V> = true;
 
 }  // namespace lockstep
 
+/// @cond
 template <std::derived_from<lockstep::Variable> V>
 struct std::hash<V> {
   std::size_t operator()(const V& variable) const noexcept { return variable.hash(); }
 };
+/// @endcond

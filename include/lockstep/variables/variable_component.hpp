@@ -55,7 +55,9 @@ struct tensor_traits<VariableComponent> : tensor_traits<Tensor> {};
 
 }  // namespace lockstep
 
+/// @cond
 template <>
 struct std::hash<lockstep::VariableComponent> {
   std::size_t operator()(const lockstep::VariableComponent& component) const noexcept { return component.hash(); }
 };
+/// @endcond

@@ -5,9 +5,10 @@
 
   names.py SOURCE BUILD
 
-A page is a .md file beside the public headers. Each name in its `code` must be declared in a header, except in the first
+A page is a .md file beside the public headers or in docs/. Each name in its `code` must be declared in a header, except in the first
 column of tables, which may name other libraries. Each program of a page must compile; in each part of a program, the names
-of lockstep must be declared. Python blocks are not checked. Programs with libtorch are compiled by the lane `torch` instead.
+of lockstep must be declared. In docs/, commands, options, paths and environment variables are left to quotes.py. Python blocks are not
+checked. Programs with libtorch are compiled by the lane `torch` instead.
 """
 
 import os
@@ -20,6 +21,8 @@ import headers
 
 # Public files for programs that are not in C++.
 OTHER_LANGUAGES = ('lockstep/lockstep.h', 'lockstep/interop/lockstep.F90', 'lockstep/interop/lockstep_calls.inc')
+# A command, an option, a path, or a variable of the environment; or a name of MPI.
+COMMAND = re.compile(r'[-/$#]|^[A-Z]+_\w+(=|$)')
 BLOCK = re.compile(r'^```(\w*)\n(.*?)^```\n', re.MULTILINE | re.DOTALL)
 NAME = re.compile(r'[A-Za-z_]\w*')
 # Words in code that are not names of lockstep: the language, placeholders, programs, and names that do not exist.
@@ -27,7 +30,7 @@ OTHERS = {'const', 'auto', 'args', 'fn', 'strategy', 'replica', 'python3', 'test
           'pages', 'tf', 'function', 'print', 'mpirun', 'srun', 'TF_CONFIG', 'CUDA_VISIBLE_DEVICES', 'LOCKSTEP_TIMEOUT', 'distribute',
           'numpy', 'load_file', 'signal', 'sbatch', 'value_or', 'push_back', 'emplace_back', 'posix_spawn', 'system',
           'popen', 'MPI_Init_thread', 'SECONDS', 'program', 'timeout', 'bin', 'true',
-          'zero_grad', 'set_num_threads'}
+          'zero_grad', 'set_num_threads', 'rate', 'mpi_comm'}
 
 
 def declared(source):
@@ -39,14 +42,14 @@ def declared(source):
     return words
 
 
-def names_of(text, source):
+def names_of(text, source, is_command):
     """(line number, name) for the code in a page outside of code blocks, without the first cell of each row, and without paths of files
-    of the project that exist."""
+    of the project that exist, and commands."""
     text = BLOCK.sub(lambda found: '\n' * found.group().count('\n'), text)
     for number, line in enumerate(text.splitlines(), 1):
         ours = line.split('|', 2)[2] if line.startswith('|') else line
         for code in re.findall(r'`([^`]*)`', ours):
-            if '/' in code and os.path.isfile(os.path.join(source, code)):
+            if '/' in code and os.path.isfile(os.path.join(source, code)) or is_command(code):
                 continue
             for name in NAME.findall(re.sub(r'"[^"]*"', '', code)):
                 yield number, name
@@ -71,14 +74,16 @@ def main():
     source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
     words = declared(source) | OTHERS
     plain, directory = headers.options(build, 'lockstep-hello.p/')
-    pages = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(os.path.join(source, 'include')))
+    pages = [os.path.join(folder, name) for top in ('include', 'docs') for folder, _, names in sorted(os.walk(os.path.join(source, top)))
              for name in sorted(names) if name.endswith('.md')]
     results = []
     for page in pages:
         with open(page, encoding='utf-8') as file:
             text = file.read()
         shown = os.path.relpath(page, source)
-        missing = [f'{shown}:{line}: no public header declares {name}' for line, name in names_of(text, source) if name not in words]
+        is_command = COMMAND.search if shown.startswith('docs/') else lambda code: False
+        missing = [f'{shown}:{line}: no public header declares {name}' for line, name in names_of(text, source, is_command)
+                   if name not in words]
         results.append((f'{shown} names only things that exist', missing))
         for number, (language, block) in enumerate(BLOCK.findall(text), 1):
             if language == 'cpp' and 'int main(' not in block:

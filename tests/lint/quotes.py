@@ -48,18 +48,21 @@ def texts_of(root):
     return '\n'.join(found)
 
 
-def faults_of(page, text, root, texts, variables):
+def faults_of(page, text, root, texts):
+    variables = set(re.findall(r'LOCKSTEP_[A-Z_]+', texts))
+    options = set(re.findall(r'^([a-z][a-z-]+)(?:,\w)?$|--([a-z][a-z-]+)', texts, re.MULTILINE))
+    options = {name for pair in options for name in pair}
     for language, block in BLOCK.findall(text):
         for line in block.splitlines() if language == 'text' else ():
             if len(line.replace('...', '').strip()) < 12:
                 yield f'{page}: the text "{line}" is too short to be found'
-            elif plain(line) not in texts:
+            elif line not in texts:
                 yield f'{page}: no source has the text "{line}"'
     for line in text.splitlines():
-        command = re.search(r'\b(lockstep-(?:run|train|perf|doctor|explain|trace|overlap)\b[^`|#]*)', line)
-        for option in re.findall(r'(?<=\s)--([a-z][a-z-]+)', command.group(1)) if command else ():
-            if not re.search(rf'(?<!\w)-*{option}(?![\w-])', texts):
-                yield f'{page}: no program has the option --{option}'
+        for command in re.findall(r'\blockstep-(?:run|train|perf|doctor|explain|trace|overlap|plot)\b[^`|#]*', line):
+            for option in re.findall(r'(?<=\s)--([a-z][a-z-]+)', command):
+                if option not in options:
+                    yield f'{page}: no program has the option --{option}'
         for variable in re.findall(r'\bLOCKSTEP_[A-Z_]+', line):
             if variable not in variables and not variable.startswith(PREFIXES):
                 yield f'{page}: there is no variable {variable}'
@@ -70,9 +73,8 @@ def faults_of(page, text, root, texts, variables):
 
 def faults(root):
     texts = texts_of(root)
-    variables = set(re.findall(r'LOCKSTEP_[A-Z_]+', texts))
     for path in sorted(glob.glob(os.path.join(root, 'docs/*.md'))):
-        yield from faults_of(os.path.relpath(path, root), read(path), root, texts, variables)
+        yield from faults_of(os.path.relpath(path, root), read(path), root, texts)
 
 
 def main():

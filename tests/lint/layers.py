@@ -76,10 +76,10 @@ CUDA_PLACES = ('lib/device/cuda/', 'lib/bindings/cuda/probe.cu', 'apps/')
 
 # The suffixes of the files that are checked.
 CODE = ('.hpp', '.h', '.cpp', '.cc', '.cu', '.cuh')
-SPDX = CODE + ('.c', '.F90', '.inc', '.py', '.sh', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
-SPDX_FILES = ('.clang-format', '.clang-tidy', '.editorconfig', '.ci/run', 'tests/packages')
+SPDX = CODE + ('.c', '.F90', '.inc', '.py', '.sh', '.bash', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
+SPDX_FILES = ('docs/Doxyfile.in', '.clang-format', '.clang-tidy', '.editorconfig', '.ci/run', 'tests/packages')
 SPDX_LINES = ('SPDX-FileCopyrightText: The lockstep authors', 'SPDX-License-Identifier: Apache-2.0')
-TOP = ('include', 'lib', 'apps', 'bench', 'tests', 'packaging')
+TOP = ('include', 'lib', 'apps', 'bench', 'docs', 'tests', 'packaging')
 
 # The only place that names kinds of operations one by one; other code asks for their traits.
 KINDS = 'lib/collectives/call/call.hpp'

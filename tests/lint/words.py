@@ -45,8 +45,8 @@ WORDS = [
      r'earlier|better|worse|different|further|way)(?![a-z]))(?= [a-z])', 'is not a; there is no'),
 ]
 
-FOLDERS = ('include', 'lib', 'apps', 'bench', 'tests')
-SUFFIXES = ('.hpp', '.h', '.hpp.in', '.cpp', '.c', '.cu', '.cuh', '.py', '.sh', '.md', '.env', '.supp', '.cmake.in', 'meson.build',
+FOLDERS = ('include', 'lib', 'apps', 'bench', 'docs', 'tests')
+SUFFIXES = ('.hpp', '.h', '.hpp.in', '.cpp', '.c', '.cu', '.cuh', '.py', '.sh', '.bash', '.md', '.env', '.supp', '.cmake.in', 'meson.build',
             'meson_options.txt', 'CMakeLists.txt')
 # the glossary, which names what it replaces, and the list itself
 EXCEPTED = ('CONTRIBUTING.md', 'tests/lint/words.py', 'tests/lint/words_test.py')

@@ -47,7 +47,7 @@ export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,t
 # Several sources at once: the compiler would spend most of its time on the same headers again and again. For the same reason
 # there is little optimization, and no debug information but in the lanes whose sanitizers print lines. The kernels are those for
 # few processors, and none for GPUs, except in the lane that tests all of them.
-common='-Dtests=enabled -Dwerror=true -Dkernels=few -Dcuda=disabled -Dunity=on -Dunity_size=16 -Dbuildtype=debugoptimized
+common='-Dtests=enabled -Dwerror=true -Dkernels=few -Dcuda=disabled -Dman=disabled -Dunity=on -Dunity_size=16 -Dbuildtype=debugoptimized
   -Doptimization=1 -Ddebug=false'
 lines=
 
@@ -107,7 +107,7 @@ check() {
 
 lane_plain() {
   if [ "$lanes" != plain ] && [ -f build/passed ] &&
-    [ -z "$(find include lib apps bench tests meson.build meson_options.txt -newer build/passed -type f | head -n 1)" ]; then
+    [ -z "$(find include lib apps bench docs tests meson.build meson_options.txt -newer build/passed -type f | head -n 1)" ]; then
     note "plain: it has passed on these sources ($(cat build/passed) passed failed skipped)"
     cat build/passed >>"$counts"
     return
@@ -128,7 +128,7 @@ lane_hosts() {
 
 # What needs minutes, or tools that only this lane installs; programs built against an installed lockstep; and all kernels.
 lane_slow() {
-  build slow build -Dkernels=all -Dcuda=auto && check slow build --suite slow --suite consumers --suite kernels --suite gpu
+  build slow build -Dkernels=all -Dcuda=auto -Dman=auto && check slow build --suite slow --suite consumers --suite kernels --suite gpu
 }
 
 lane_mpich() {

@@ -15,7 +15,7 @@ import sys
 
 FENCE = re.compile(r'^ *```')
 HEADING = re.compile(r'^(#+) (.*)$')
-LINK = re.compile(r'(`[^`]*`)|\[([^\]]*)\]\(([^)\s]+)\)')
+REPLACED = re.compile(r'(`[^`]*`|(?<!\S)#(?=\w))|\[([^\]]*)\]\(([^)\s]+)\)')
 
 
 def label(page, heading=''):
@@ -45,14 +45,16 @@ def line_of(source, page, line):
             return line
         return f'{hashes} {text} {{#{label(page, text if len(hashes) > 1 else "")}}}'
 
-    def link(found):
+    def replacement(found):
         code, text, target = found.groups()
+        if code == '#':  # of a word, which Doxygen would take for the name of a member
+            return '\\#'
         if code or re.match(r'\w+:', target):
             return found.group()
         reference = target_of(source, page, target)
         return f'[{text}](@ref {reference})' if reference else text
 
-    return LINK.sub(link, line)
+    return REPLACED.sub(replacement, line)
 
 
 def main():

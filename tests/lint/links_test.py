@@ -35,6 +35,7 @@ sys.exit(run_cases([
     ('a link to a missing page', becomes('[x](no.md)', '[x](@ref missing_file_docs_no)')),
     ('a link to another site', becomes('[x](https://example.org/a.md)', '[x](https://example.org/a.md)')),
     ('code', becomes('`a[i](other.md)` [x](other.md)', '`a[i](other.md)` [x](@ref docs_other)')),
+    ('the sign #', becomes('| #wrong | `a #b` |', r'| \#wrong | `a #b` |')),
     ('the title of a page', becomes('# Port a program', '# Port a program {#docs_page}')),
     ('a heading', becomes('## The `MPI` library', '## The `MPI` library {#docs_page--the-mpi-library}')),
     ('the title of the README', becomes('# lockstep', '# lockstep', page='README.md')),

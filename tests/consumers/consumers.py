@@ -95,8 +95,10 @@ class Consumers:
         with open(os.path.join(path, 'hello.cpp'), 'w', encoding='utf-8') as file:
             file.write(program)
         environment = {name: value for name, value in os.environ.items() if name != 'LD_LIBRARY_PATH'}
-        run(['sh', '-c', command.replace('g++', 'c++', 1)], cwd=path,
-            env={**environment, 'PKG_CONFIG_PATH': os.path.join(self.libdir, 'pkgconfig')})
+        prefix = os.path.join(path, 'prefix')  # the command is for a prefix without spaces
+        os.symlink(self.prefix, prefix)
+        packages = os.path.join(prefix, os.path.relpath(self.libdir, self.prefix), 'pkgconfig')
+        run(['sh', '-c', command.replace('g++', 'c++', 1)], cwd=path, env={**environment, 'PKG_CONFIG_PATH': packages})
         text = run([*self.mpiexec, '-n', '3', start], cwd=path, env=environment, timeout=60)
         if output not in text:
             raise Failed(f'the first program of README.md printed: {text}')
@@ -108,7 +110,10 @@ class Consumers:
         self.start(os.path.join(path, 'build', 'consumer'))
 
     def meson_subproject_compiles_a_program(self):
-        run(['ninja', '-C', os.path.join(self.set_up_subproject(), 'build'), 'consumer.p/program.cpp.o'])
+        build = os.path.join(self.set_up_subproject(), 'build')
+        with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
+            objects = [entry['output'] for entry in json.load(file) if entry['output'].startswith('consumer.p/')]
+        run(['ninja', '-C', build, *objects])
 
     def meson_subproject(self):
         path = self.set_up_subproject()

@@ -7,7 +7,10 @@ examples_test.py SOURCES PROGRAM... -- MPIEXEC [OPTION...]
 """
 
 import os
+import pathlib
+import random
 import sys
+import tempfile
 
 from programs import Launcher, expect, run_cases
 
@@ -17,6 +20,8 @@ programs = {os.path.basename(path): path for path in sys.argv[2:end]}
 launcher = Launcher(sys.argv[end + 1:])
 
 MOST_LINES = 60
+# Built where their compiler or library is found; the last two are not run without a GPU.
+OPTIONAL = {"example-heat", "example-eigen", "example-mpi-nccl", "example-mpi-nccl-before"}
 
 
 def prints(expected, name, *arguments, ranks=0):
@@ -63,6 +68,74 @@ def prints_the_heat_of_a_rod():
     expect(result.stdout == HEAT, result.stdout)
 
 
+def prints_a_fit_with_eigen():
+    """Skipped if Eigen is not installed."""
+    if "example-eigen" not in programs:
+        print("# example-eigen was not built: there is no Eigen 3.4 (Debian package libeigen3-dev)", flush=True)
+        return
+    result = launcher.run(3, programs["example-eigen"])
+    expect(result.returncode == 0, result.stderr)
+    expect(result.stdout == FIT, result.stdout)
+
+
+def write_csv(path):
+    """400 rows, of which some have the wrong label."""
+    numbers = random.Random(1)
+    lines = ["id,label,x0,x1,x2,x3"]
+    for row in range(400):
+        x = [numbers.uniform(-1, 1) for _ in range(4)]
+        label = int(3 * x[0] - 2 * x[1] + x[2] + numbers.gauss(0, 0.3) > 0)
+        lines.append(f"{row},{label}," + ",".join(f"{value:.4f}" for value in x))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def trains_from_csv(ranks, path, folder, steps):
+    """The steps of this run, its loss and its accuracy, as printed; and the bytes of its last checkpoint."""
+    result = launcher.run(ranks, programs["example-csv-training"], path, folder, steps)
+    expect(result.returncode == 0, result.stderr)
+    done, numbers = result.stdout.split(": ")
+    return done, numbers, (folder / f"step-{steps:012}" / "state.safetensors").read_bytes()
+
+
+def csv_training_resumes_with_the_same_numbers():
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        path = scratch / "rows.csv"
+        write_csv(path)
+        final = {}
+        for ranks in (1, 2):
+            first = trains_from_csv(ranks, path, scratch / f"resumed-{ranks}", 55)
+            second = trains_from_csv(ranks, path, scratch / f"resumed-{ranks}", 130)
+            whole = trains_from_csv(ranks, path, scratch / f"whole-{ranks}", 130)
+            expect((first[0], second[0], whole[0]) == ("steps 0 to 55", "steps 55 to 130", "steps 0 to 130"),
+                   (first[0], second[0], whole[0]))
+            expect(second[1:] == whole[1:] and first[1] != whole[1], (first[1], second[1], whole[1]))
+            accuracy = float(whole[1].split()[-1])
+            expect(0.9 <= accuracy <= 1, whole[1])
+            final[ranks] = whole[1]
+        trains_from_csv(1, path, scratch / "moved", 55)
+        moved = trains_from_csv(2, path, scratch / "moved", 130)
+        expect(final[1] == final[2] == moved[1], (final, moved[1]))
+
+
+def csv_training_refuses_wrong_arguments():
+    for arguments in (["rows.csv", "folder"], ["rows.csv", "folder", "0"]):
+        result = launcher.run(1, programs["example-csv-training"], *arguments)
+        expect(result.returncode == 2 and "usage: example-csv-training FILE" in result.stderr, result.stderr)
+
+
+def nccl_loop_needs_a_gpu():
+    """Prints its result on a machine with a GPU, and fails elsewhere; not built without CUDA."""
+    if "example-mpi-nccl" not in programs:
+        print("# example-mpi-nccl was not built: this is a build without CUDA or without nccl.h", flush=True)
+        return
+    result = launcher.run(2, programs["example-mpi-nccl"])
+    if result.returncode == 0:
+        expect(result.stdout == "2 ranks, weights 0.500\n", result.stdout)
+    else:
+        expect("no GPU" in result.stderr, result.stderr)
+
+
 def is_refused_where_a_call_is_forgotten():
     result = launcher.run(3, programs["example-forgotten-call"])
     expect(result.returncode != 0 and "ranks disagree on operation #4 of world" in result.stderr, result.stderr)
@@ -71,7 +144,7 @@ def is_refused_where_a_call_is_forgotten():
 def all_are_short_and_run_here():
     names = sorted(name for name in os.listdir(sources) if name.endswith((".cpp", ".c", ".F90")))
     expected = {f"example-{name.replace('.cpp', '').replace('.F90', '').replace('_', '-').replace('.', '-')}" for name in names}
-    expect(expected | {"example-heat"} == set(programs) | {"example-heat"}, names)
+    expect(expected | OPTIONAL == set(programs) | OPTIONAL, names)
     for name in names:
         with open(os.path.join(sources, name), encoding="utf-8") as file:
             lines = len(file.readlines())
@@ -80,6 +153,8 @@ def all_are_short_and_run_here():
 
 LINE = "y = 3.00 x + 1.00, loss below 1e-6: yes\n"
 V1_LINE = "y = 2.00 x after 50 steps, variables of each session's own: yes\n"
+FIT = ("y = 1.000 + -2.000 x + 3.000 x^2\nrank 0: x from 0.00 to 0.33\nrank 1: x from 0.33 to 0.67\n"
+       "rank 2: x from 0.67 to 1.00\n")
 HEAT = "total 1.000000, first cell 0.028201\n"
 LOG = "1: mean of 3 x f32[2]\n2: sum of 3 x f64[]\n3: mean of 3 x f32[]\nmean loss 2, total 6\n"
 AVERAGES = "in a step of two replicas: 1.5\nin cross-replica context: 1.875\nwithout a strategy: 1.5\n"
@@ -103,6 +178,10 @@ sys.exit(run_cases([
      prints_what_its_mpi_twin_prints("example-conjugate-gradient", {3: 15})),
     ("a program in C", prints("3 ranks, total 6, slowest 20\n", "example-collectives-c", ranks=3)),
     ("a program in Fortran", prints_the_heat_of_a_rod),
+    ("a fit with Eigen", prints_a_fit_with_eigen),
+    ("CSV training ends with the same numbers after a restart", csv_training_resumes_with_the_same_numbers),
+    ("CSV training refuses wrong arguments", csv_training_refuses_wrong_arguments),
+    ("a loop of MPI and NCCL, moved over", nccl_loop_needs_a_gpu),
     ("a forgotten call is an error", is_refused_where_a_call_is_forgotten),
     ("every example is short and is run here", all_are_short_and_run_here),
 ]))

@@ -54,9 +54,9 @@ class Consumers:
             shutil.copy(os.path.join(HERE, file), path)
         return path
 
-    def start(self, program):
+    def start(self, program, expected='2 replicas, sum of ids 1\n'):
         text = run([*self.mpiexec, '-n', '2', program], timeout=60)
-        if text.count('2 replicas, sum of ids 1\n') != 1:
+        if text.count(expected) != 1:
             raise Failed(f'{program} on 2 ranks printed: {text}')
 
     def every_public_header_is_installed(self):
@@ -75,14 +75,24 @@ class Consumers:
         for name in names:
             run([os.path.join(self.bindir, name), '--help'], env=environment, timeout=60)
 
+    def flags(self):
+        environment = {**os.environ, 'PKG_CONFIG_PATH': os.path.join(self.libdir, 'pkgconfig')}
+        flags = shlex.split(run(['pkg-config', '--cflags', '--libs', 'lockstep'], env=environment))
+        if not any(os.path.realpath(word[2:]) == os.path.realpath(self.includedir) for word in flags):
+            raise Failed(f'lockstep.pc names the old prefix (configure with pkgconfig.relocatable=true): {flags}')
+        return [*flags, f'-Wl,-rpath,{self.libdir}']
+
     def pkg_config(self):
         path = self.folder('pkg-config', 'program.cpp')
-        environment = {**os.environ, 'PKG_CONFIG_PATH': os.path.join(self.libdir, 'pkgconfig')}
-        flags = run(['pkg-config', '--cflags', '--libs', 'lockstep'], env=environment)
-        if not any(os.path.realpath(word[2:]) == os.path.realpath(self.includedir) for word in shlex.split(flags)):
-            raise Failed(f'lockstep.pc names the old prefix (configure with pkgconfig.relocatable=true): {flags}')
-        run(['c++', '-std=c++20', 'program.cpp', *shlex.split(flags), f'-Wl,-rpath,{self.libdir}', '-o', 'consumer'], cwd=path)
+        run(['c++', '-std=c++20', 'program.cpp', *self.flags(), '-o', 'consumer'], cwd=path)
         self.start(os.path.join(path, 'consumer'))
+
+    def pkg_config_for_c99(self):
+        """The example in C, with the C compiler alone."""
+        path = self.folder('c99')
+        example = os.path.join(self.source, 'apps', 'examples', 'collectives.c')
+        run(['cc', '-std=c99', '-Wall', '-Wextra', '-pedantic', '-Werror', example, *self.flags(), '-o', 'consumer'], cwd=path)
+        self.start(os.path.join(path, 'consumer'), '2 ranks, total 3, slowest 10\n')
 
     def first_program_of_the_readme(self):
         """The program, and the command that the page gives."""
@@ -132,7 +142,7 @@ class Consumers:
 
 def main():
     arguments = sys.argv[1:]
-    names = ['install', 'every_public_header_is_installed', 'installed_programs_start', 'pkg_config',
+    names = ['install', 'every_public_header_is_installed', 'installed_programs_start', 'pkg_config', 'pkg_config_for_c99',
              'first_program_of_the_readme', 'cmake',
              'meson_subproject_compiles_a_program']
     if arguments[0] == '--subproject':

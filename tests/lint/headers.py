@@ -60,6 +60,15 @@ def precompiled(source, command, directory, scratch):
     return ['-include', path]
 
 
+def of_eigen():
+    """The include folder of Eigen, which is not in the compiler's own path."""
+    try:
+        done = subprocess.run(['pkg-config', '--cflags', 'eigen3'], capture_output=True, text=True)
+    except FileNotFoundError:
+        return []
+    return [word.replace('-I', '-isystem', 1) for word in shlex.split(done.stdout)]
+
+
 def compile_alone(header, command, directory, scratch):
     unit = os.path.join(scratch, header.replace('/', '_') + '.cpp')
     with open(unit, 'w', encoding='utf-8') as file:
@@ -72,7 +81,7 @@ def compile_alone(header, command, directory, scratch):
 def missing_foreign_header(source, header, command, directory, scratch):
     """The first header of another library that the header of interop/ includes and the compiler does not find, or None."""
     with open(os.path.join(source, 'include', header), encoding='utf-8') as file:
-        foreign = re.findall(r'^#include <([^>]+\.h)>', file.read(), re.MULTILINE)
+        foreign = re.findall(r'^#include <([^>]+\.h|Eigen/[^>]+)>', file.read(), re.MULTILINE)
     for name in foreign:
         probe = os.path.join(scratch, 'probe_' + header.replace('/', '_') + '.cpp')
         with open(probe, 'w', encoding='utf-8') as file:
@@ -102,7 +111,7 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         begin = precompiled(source, plain, directory, scratch)
-        commands = {'interop': interop + begin, 'plain': plain + begin}
+        commands = {'interop': interop + of_eigen() + begin, 'plain': plain + begin}
         jobs = [pool.submit(check, source, header, commands, directory, scratch) for header in headers]
         for number, (header, job) in enumerate(zip(headers, jobs), 1):
             code, text, skipped = job.result()

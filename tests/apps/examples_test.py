@@ -9,6 +9,7 @@ examples_test.py SOURCES PROGRAM... -- MPIEXEC [OPTION...]
 import os
 import pathlib
 import random
+import shutil
 import sys
 import tempfile
 
@@ -105,6 +106,8 @@ def csv_training_resumes_with_the_same_numbers():
         final = {}
         for ranks in (1, 2):
             first = trains_from_csv(ranks, path, scratch / f"resumed-{ranks}", 55)
+            if ranks == 1:
+                shutil.copytree(scratch / "resumed-1", scratch / "moved")
             second = trains_from_csv(ranks, path, scratch / f"resumed-{ranks}", 130)
             whole = trains_from_csv(ranks, path, scratch / f"whole-{ranks}", 130)
             expect((first[0], second[0], whole[0]) == ("steps 0 to 55", "steps 55 to 130", "steps 0 to 130"),
@@ -113,14 +116,13 @@ def csv_training_resumes_with_the_same_numbers():
             accuracy = float(whole[1].split()[-1])
             expect(0.9 <= accuracy <= 1, whole[1])
             final[ranks] = whole[1]
-        trains_from_csv(1, path, scratch / "moved", 55)
         moved = trains_from_csv(2, path, scratch / "moved", 130)
         expect(final[1] == final[2] == moved[1], (final, moved[1]))
 
 
 def csv_training_refuses_wrong_arguments():
     for arguments in (["rows.csv", "folder"], ["rows.csv", "folder", "0"]):
-        result = launcher.run(1, programs["example-csv-training"], *arguments)
+        result = launcher.run(0, programs["example-csv-training"], *arguments)
         expect(result.returncode == 2 and "usage: example-csv-training FILE" in result.stderr, result.stderr)
 
 

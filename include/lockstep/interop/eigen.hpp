@@ -53,7 +53,7 @@ template <class M>
   }
 }
 
-/// Throws unless there is no gap between elements.
+/// Throws unless the elements are contiguous.
 template <class M>
 void require_contiguous(const M& matrix) {
   const bool inner = matrix.innerSize() <= 1 || matrix.innerStride() == 1;
@@ -63,7 +63,7 @@ void require_contiguous(const M& matrix) {
   if (!M::IsVectorAtCompileTime) strides += " and " + std::to_string(matrix.outerStride());
   throw Error(Code::invalid_argument, "view_of: the matrix has " + std::to_string(matrix.rows()) + " x " +
                                           std::to_string(matrix.cols()) + " elements with strides " + strides +
-                                          ", so there are gaps between them; copy it to a matrix of its own first");
+                                          ", which are not contiguous; copy them to a matrix of their own first");
 }
 
 }  // namespace detail::eigen
@@ -73,7 +73,7 @@ void require_contiguous(const M& matrix) {
 /// shape [size], and a row-major matrix [rows, cols]. A column-major matrix, Eigen's default, has shape [cols, rows]:
 /// its memory is that of its transpose in row-major order. So all_gather appends the columns of the ranks' matrices.
 /// Reductions, broadcasts and messages need the same storage order on all ranks, which the shapes of square matrices do
-/// not show. Local. Throws Error(invalid_argument) if there are gaps between the elements, as in a row of a
+/// not show. Local. Throws Error(invalid_argument) if the elements are not contiguous, as in a row of a
 /// column-major matrix. A temporary Matrix or Array, and an expression such as `a + b`, do not compile.
 template <class M>
   requires(detail::eigen::HasElements<std::remove_cvref_t<M>> &&

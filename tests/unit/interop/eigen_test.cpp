@@ -73,11 +73,11 @@ TEST(Eigen, elements_of_constants_are_only_read) {
   EXPECT_EQ(view_of(vector).data, vector.data());
 }
 
-TEST(Eigen, gaps_between_elements_are_refused) {
+TEST(Eigen, elements_with_gaps_are_refused) {
   Eigen::MatrixXd matrix(3, 4);
-  expect_error(Code::invalid_argument, {"view_of", "1 x 4 elements", "strides 3", "gaps"},
+  expect_error(Code::invalid_argument, {"view_of", "1 x 4 elements", "strides 3", "contiguous"},
                [&] { static_cast<void>(view_of(matrix.row(0))); });
-  expect_error(Code::invalid_argument, {"view_of", "2 x 2 elements", "strides 1 and 3", "gaps"},
+  expect_error(Code::invalid_argument, {"view_of", "2 x 2 elements", "strides 1 and 3", "contiguous"},
                [&] { static_cast<void>(view_of(matrix.topLeftCorner(2, 2))); });
   expect_error(Code::invalid_argument, {"3 x 1 elements", "strides 4"},
                [&] { static_cast<void>(view_of(matrix.diagonal())); });

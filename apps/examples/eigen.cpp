@@ -26,20 +26,17 @@ int main(int argc, char** argv) {
   Eigen::MatrixXd powers(points, 3);
   powers << Eigen::VectorXd::Ones(points), x, x.cwiseAbs2();
 
-  // a view has a fixed memory, so an expression is first evaluated to a matrix
+  // a view refers to elements in memory, so the products are evaluated to matrices
   Eigen::MatrixXd gram = powers.transpose() * powers;
   Eigen::VectorXd right = powers.transpose() * y;
   comm.all_reduce(lockstep::view_of(gram), lockstep::ReduceOp::sum);
   comm.all_reduce(lockstep::view_of(right), lockstep::ReduceOp::sum);
   const Eigen::Vector3d fit = gram.ldlt().solve(right);
-  if (prints) std::printf("y = %.3f + %.3f x + %.3f x^2\n", fit[0], fit[1], fit[2]);
+  if (prints) std::printf("y = %.3f %+.3f x %+.3f x^2\n", fit[0], fit[1], fit[2]);
 
-  // Column r is of rank r: a column of a column-major matrix is contiguous. A row of it is not, and is refused.
+  // Column r is that of rank r. The elements of a column are contiguous; view_of refuses a row of this matrix.
   Eigen::MatrixXd ends(2, size);
   const Eigen::Vector2d own(x[0], x[points - 1]);
   comm.all_gather(lockstep::view_of(own), lockstep::view_of(ends));
   for (int r = 0; prints && r < size; ++r) std::printf("rank %d: x from %.2f to %.2f\n", r, ends(0, r), ends(1, r));
-
-  // blocks of whole columns can be written, too
-  comm.broadcast(lockstep::view_of(ends.rightCols(1)), size - 1);
 }

@@ -155,7 +155,7 @@ def all_are_short_and_run_here():
 
 LINE = "y = 3.00 x + 1.00, loss below 1e-6: yes\n"
 V1_LINE = "y = 2.00 x after 50 steps, variables of each session's own: yes\n"
-FIT = ("y = 1.000 + -2.000 x + 3.000 x^2\nrank 0: x from 0.00 to 0.33\nrank 1: x from 0.33 to 0.67\n"
+FIT = ("y = 1.000 -2.000 x +3.000 x^2\nrank 0: x from 0.00 to 0.33\nrank 1: x from 0.33 to 0.67\n"
        "rank 2: x from 0.67 to 1.00\n")
 HEAT = "total 1.000000, first cell 0.028201\n"
 LOG = "1: mean of 3 x f32[2]\n2: sum of 3 x f64[]\n3: mean of 3 x f32[]\nmean loss 2, total 6\n"

@@ -26,8 +26,9 @@ using Json = nlohmann::json;
 template <class T>
 void append(std::vector<T>& values, std::string_view bytes) {
   const std::size_t before = values.size();
-  values.resize(before + bytes.size() / sizeof(T));
-  if (values.size() > before) std::memcpy(values.data() + before, bytes.data(), (values.size() - before) * sizeof(T));
+  const std::size_t count = bytes.size() / sizeof(T);
+  values.resize(before + count);
+  if (count > 0) bytes.copy(reinterpret_cast<char*>(values.data() + before), count * sizeof(T));
 }
 
 void take_header(const Json& json, RankTrace& trace) {

@@ -51,10 +51,11 @@ def is_alone(source, path):
 
 
 def groups_of(source, paths, commands):
-    """Lists of paths: those of the library, those of all programs, and those that must be checked alone."""
+    """Lists of paths: those of the library, those of each program, and those that must be checked alone. Programs use the same names."""
     together = {}
     for path in paths:
-        together.setdefault(path if is_alone(source, path) else path.startswith('lib/'), []).append(path)
+        alone = path.startswith('apps/examples/') or is_alone(source, path)
+        together.setdefault(path if alone else 'lib' if path.startswith('lib/') else os.path.dirname(path), []).append(path)
     for group in together.values():
         parts = -(-len(group) // MOST)
         size = -(-len(group) // parts)

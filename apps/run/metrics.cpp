@@ -5,6 +5,8 @@
 
 #include "apps/options/program_options.hpp"
 
+#include <lockstep/cluster/report_value.hpp>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -15,13 +17,6 @@
 
 namespace run {
 namespace {
-
-std::filesystem::path file_of_rank(const std::filesystem::path& file, int rank) {
-  std::filesystem::path name = file.stem();
-  name += fmt::format(".rank{}", rank);
-  name += file.extension();
-  return file.parent_path() / name;
-}
 
 /// The last line that ends with a newline, if it has at most 64 KiB; a rank may be writing the one after it.
 std::string last_line(const std::filesystem::path& path) {
@@ -84,7 +79,7 @@ std::string text_of_exchange(const std::vector<RankMetrics>& metrics) {
 std::vector<RankMetrics> read_metrics(const std::filesystem::path& file, int ranks, double since) {
   std::vector<RankMetrics> all;
   for (int rank = 0; rank < ranks; ++rank) {
-    std::optional<RankMetrics> metrics = parse(last_line(file_of_rank(file, rank)), rank);
+    std::optional<RankMetrics> metrics = parse(last_line(lockstep::metrics_path(file.string(), rank)), rank);
     if (metrics && metrics->time >= since) all.push_back(*std::move(metrics));
   }
   return all;

@@ -17,7 +17,6 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
-#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <cstdint>
@@ -45,8 +44,7 @@ Values& values() {
   return *of_this_process;
 }
 
-std::atomic<bool> keeps_values{false};
-std::atomic<std::uint32_t> values_depth{0};  // fork_depth() of the process that keeps values
+ProcessFlag keeps_values;
 
 void set_value(std::string_view name, double value) {
   Values& all = values();
@@ -111,10 +109,7 @@ class PrometheusText {
 
 }  // namespace
 
-void keep_reported_values(bool keeps) noexcept {
-  values_depth.store(fork_depth(), std::memory_order_relaxed);
-  keeps_values.store(keeps, std::memory_order_release);
-}
+void keep_reported_values(bool keeps) noexcept { keeps_values.set(keeps); }
 
 ReportedValues reported_values() {
   Values& all = values();
@@ -169,14 +164,6 @@ std::string to_prometheus(const Metrics& metrics) {
   text.family("lockstep_value", "gauge", "Last value that the program has reported.");
   for (const auto& [name, value] : metrics.values) text.sample("name", name, value);
   return text.text();
-}
-
-std::string metrics_path(const std::string& path, int rank) {
-  const std::filesystem::path whole(path);
-  std::filesystem::path name = whole.stem();
-  name += fmt::format(".rank{}", rank);
-  name += whole.extension();
-  return whole.has_parent_path() ? (whole.parent_path() / name).string() : name.string();
 }
 
 MetricsFile::MetricsFile(const std::string& path, int rank, int size)
@@ -235,11 +222,16 @@ void MetricsFile::write() {
 
 }  // namespace detail
 
+std::string metrics_path(const std::string& path, int rank) {
+  const std::filesystem::path whole(path);
+  std::filesystem::path name = whole.stem();
+  name += fmt::format(".rank{}", rank);
+  name += whole.extension();
+  return whole.has_parent_path() ? (whole.parent_path() / name).string() : name.string();
+}
+
 void report_value(std::string_view name, double value) {
-  if (!detail::keeps_values.load(std::memory_order_acquire)) return;
-  // not in a child process: at the time of the fork another thread may have held the mutex
-  if (detail::values_depth.load(std::memory_order_relaxed) != detail::fork_depth()) return;
-  detail::set_value(name, value);
+  if (detail::keeps_values.is_set()) detail::set_value(name, value);
 }
 
 }  // namespace lockstep

@@ -40,9 +40,6 @@ struct Metrics {
 /// The text format of Prometheus.
 [[nodiscard]] std::string to_prometheus(const Metrics& metrics);
 
-/// The path of the file of `rank`: `.rank<rank>` is inserted before the extension of `path`, or appended.
-[[nodiscard]] std::string metrics_path(const std::string& path, int rank);
-
 /// The file of one rank. Not thread-safe.
 class MetricsFile {
  public:

@@ -31,10 +31,8 @@ Meters& meters() {
   return *of_this_process;
 }
 
-constexpr unsigned totals_bit = 1;
-constexpr unsigned operations_bit = 2;
-std::atomic<unsigned> metering_bits{0};
-std::atomic<std::uint32_t> metering_depth{0};  // fork_depth() of the process that measures
+ProcessFlag measures;
+std::atomic<bool> keeps_operations{false};  // whether meters have the operations, not only their totals
 
 }  // namespace
 
@@ -121,20 +119,15 @@ std::vector<MeteredCall> OperationMeter::new_calls() {
 }
 
 void set_metering(Metering metering) noexcept {
-  metering_depth.store(fork_depth(), relaxed);
-  metering_bits.store((metering.totals ? totals_bit : 0) | (metering.operations ? operations_bit : 0),
-                      std::memory_order_release);
+  keeps_operations.store(metering.operations, relaxed);
+  measures.set(metering.totals || metering.operations);
 }
 
-bool has_metering() noexcept {
-  // not in a child process: at the time of the fork another thread may have held the mutex of the registry
-  return metering_bits.load(std::memory_order_acquire) != 0 && metering_depth.load(relaxed) == fork_depth();
-}
+bool has_metering() noexcept { return measures.is_set(); }
 
 std::shared_ptr<OperationMeter> make_meter(MeteredGroup group) {
   if (!has_metering()) return nullptr;
-  const bool keeps_operations = (metering_bits.load(relaxed) & operations_bit) != 0;
-  auto meter = std::make_shared<OperationMeter>(std::move(group), keeps_operations);
+  auto meter = std::make_shared<OperationMeter>(std::move(group), keeps_operations.load(relaxed));
   Meters& all = meters();
   const MutexLock lock(all.mutex);
   all.list.push_back(meter);

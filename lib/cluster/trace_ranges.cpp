@@ -34,8 +34,7 @@ Ranges& ranges() {
   return *of_this_process;
 }
 
-std::atomic<bool> keeps_ranges{false};
-std::atomic<std::uint32_t> ranges_depth{0};  // fork_depth() of the process that keeps ranges
+ProcessFlag keeps_ranges;
 std::atomic<std::uint32_t> threads{0};
 
 std::uint32_t number_of_this_thread() noexcept {
@@ -73,8 +72,7 @@ void keep_trace_ranges(bool keeps) {
     const MutexLock lock(all.mutex);
     all.complete.reserve(most_ranges);
   }
-  ranges_depth.store(fork_depth(), std::memory_order_relaxed);
-  keeps_ranges.store(keeps, std::memory_order_release);
+  keeps_ranges.set(keeps);
 }
 
 TakenRanges take_trace_ranges() {
@@ -95,9 +93,7 @@ TakenRanges take_trace_ranges() {
 
 TraceRange::TraceRange(std::string_view name) noexcept {
   using namespace detail;
-  if (!keeps_ranges.load(std::memory_order_acquire)) return;
-  // not in a child process: at the time of the fork another thread may have held the mutex
-  if (ranges_depth.load(std::memory_order_relaxed) != fork_depth()) return;
+  if (!keeps_ranges.is_set()) return;
   try {
     name_ = begin_range(name);
     begin_ = time_stamp();
@@ -107,7 +103,7 @@ TraceRange::TraceRange(std::string_view name) noexcept {
 
 TraceRange::~TraceRange() {
   using namespace detail;
-  if (begin_ == 0 || ranges_depth.load(std::memory_order_relaxed) != fork_depth()) return;
+  if (begin_ == 0 || !keeps_ranges.is_set()) return;
   end_range({begin_, time_stamp(), name_, number_of_this_thread()});
 }
 

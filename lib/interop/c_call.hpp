@@ -33,6 +33,13 @@ struct Peers {
   int rank = -1;  ///< of the receiver or the sender
 };
 
+/// A number of elements for each rank.
+struct Counts {
+  std::span<const std::int64_t> of_ranks;
+  std::int64_t here = 0;  ///< that of this rank
+  std::int64_t all = 0;   ///< their sum
+};
+
 class CCall {
  public:
   CCall(std::string_view name, const lockstep_communicator* handle, const char* file, int line, Peers peers = {})
@@ -49,10 +56,14 @@ class CCall {
   [[nodiscard]] ReduceOp op(int number) const;
   /// As above. Refuses a result of another dtype in the memory of the input: one of the two would have a wrong size.
   [[nodiscard]] ReduceOp op(int number, DType dtype, const void* input, const void* output) const;
-  /// `parts * count`, where `count` is an argument named `argument`.
-  [[nodiscard]] std::int64_t elements(std::int64_t count, std::string_view argument = "count", int parts = 1) const;
-  /// The number of elements of each rank, from the argument named `argument`.
-  [[nodiscard]] std::span<const std::int64_t> counts(const std::int64_t* counts, std::string_view argument) const;
+  /// `count`, the argument of that name.
+  [[nodiscard]] std::int64_t elements(std::int64_t count) const { return elements(count, "count", 1); }
+  /// `count` times the number of ranks.
+  [[nodiscard]] std::int64_t elements_of_all(std::int64_t count) const {
+    return elements(count, "count", communicator_.size());
+  }
+  /// The numbers of elements of the ranks, from the argument named `argument`.
+  [[nodiscard]] Counts counts(const std::int64_t* counts, std::string_view argument) const;
 
   /// Throws Error(invalid_argument) on this rank, and makes the call fail on its peers.
   template <class... Args>
@@ -61,6 +72,8 @@ class CCall {
   }
 
  private:
+  /// `parts * count`, where `count` is an argument named `argument`.
+  [[nodiscard]] std::int64_t elements(std::int64_t count, std::string_view argument, int parts) const;
   [[noreturn]] void refuse_with(const std::string& text) const;
 
   std::string_view name_;

@@ -75,13 +75,14 @@ std::int64_t CCall::elements(std::int64_t count, std::string_view argument, int 
   return count * parts;
 }
 
-std::span<const std::int64_t> CCall::counts(const std::int64_t* counts, std::string_view argument) const {
+Counts CCall::counts(const std::int64_t* counts, std::string_view argument) const {
   if (counts == nullptr) refuse("{} is NULL", argument);
-  const std::span all(counts, static_cast<std::size_t>(communicator_.size()));
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    static_cast<void>(elements(all[r], fmt::format("{}[{}]", argument, r), communicator_.size()));
+  const std::span ranks(counts, static_cast<std::size_t>(communicator_.size()));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    static_cast<void>(elements(ranks[r], fmt::format("{}[{}]", argument, r), communicator_.size()));
   }
-  return all;
+  return {ranks, ranks[static_cast<std::size_t>(communicator_.rank())],
+          std::accumulate(ranks.begin(), ranks.end(), std::int64_t{0})};
 }
 
 }  // namespace lockstep::interop
@@ -132,7 +133,7 @@ int lockstep_reduce_scatter(const lockstep_communicator* communicator, const voi
     const auto type = call.dtype(dtype);
     const auto how = call.op(op, type, input, output);
     const auto n = call.elements(count);
-    const auto all = call.elements(count, "count", call.communicator().size());
+    const auto all = call.elements_of_all(count);
     call.communicator().reduce_scatter(input_of(input, type, all), output_of(output, result_dtype(how, type), n), how,
                                        call.options());
   });
@@ -150,7 +151,7 @@ int lockstep_all_gather(const lockstep_communicator* communicator, const void* i
   return run_call("all_gather", communicator, file, line, [&](const CCall& call) {
     const auto type = call.dtype(dtype);
     const auto part = call.elements(count);
-    const auto all = call.elements(count, "count", call.communicator().size());
+    const auto all = call.elements_of_all(count);
     call.communicator().all_gather(input_of(input, type, part), output_of(output, type, all), call.options());
   });
 }
@@ -159,10 +160,9 @@ int lockstep_all_gather_v(const lockstep_communicator* communicator, const void*
                           const std::int64_t* counts, int dtype, const char* file, int line) {
   return run_call("all_gather_v", communicator, file, line, [&](const CCall& call) {
     const auto type = call.dtype(dtype);
-    const auto rows = call.counts(counts, "counts");
-    const auto part = rows[static_cast<std::size_t>(call.communicator().rank())];
-    const auto all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-    call.communicator().all_gather_v(input_of(input, type, part), output_of(output, type, all), rows, call.options());
+    const Counts rows = call.counts(counts, "counts");
+    call.communicator().all_gather_v(input_of(input, type, rows.here), output_of(output, type, rows.all), rows.of_ranks,
+                                     call.options());
   });
 }
 
@@ -171,7 +171,7 @@ int lockstep_gather(const lockstep_communicator* communicator, const void* input
   return run_call("gather", communicator, file, line, [&](const CCall& call) {
     const auto type = call.dtype(dtype);
     const auto part = call.elements(count);
-    const auto all = call.elements(count, "count", call.communicator().size());
+    const auto all = call.elements_of_all(count);
     call.communicator().gather(input_of(input, type, part), output_of(output, type, all), root, call.options());
   });
 }
@@ -180,10 +180,9 @@ int lockstep_gather_v(const lockstep_communicator* communicator, const void* inp
                       const std::int64_t* counts, int dtype, int root, const char* file, int line) {
   return run_call("gather_v", communicator, file, line, [&](const CCall& call) {
     const auto type = call.dtype(dtype);
-    const auto rows = call.counts(counts, "counts");
-    const auto part = rows[static_cast<std::size_t>(call.communicator().rank())];
-    const auto all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-    call.communicator().gather_v(input_of(input, type, part), output_of(output, type, all), rows, root, call.options());
+    const Counts rows = call.counts(counts, "counts");
+    call.communicator().gather_v(input_of(input, type, rows.here), output_of(output, type, rows.all), rows.of_ranks,
+                                 root, call.options());
   });
 }
 
@@ -192,7 +191,7 @@ int lockstep_scatter(const lockstep_communicator* communicator, const void* inpu
   return run_call("scatter", communicator, file, line, [&](const CCall& call) {
     const auto type = call.dtype(dtype);
     const auto part = call.elements(count);
-    const auto all = call.elements(count, "count", call.communicator().size());
+    const auto all = call.elements_of_all(count);
     call.communicator().scatter(input_of(input, type, all), output_of(output, type, part), root, call.options());
   });
 }
@@ -201,11 +200,9 @@ int lockstep_scatter_v(const lockstep_communicator* communicator, const void* in
                        const std::int64_t* counts, int dtype, int root, const char* file, int line) {
   return run_call("scatter_v", communicator, file, line, [&](const CCall& call) {
     const auto type = call.dtype(dtype);
-    const auto rows = call.counts(counts, "counts");
-    const auto part = rows[static_cast<std::size_t>(call.communicator().rank())];
-    const auto all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-    call.communicator().scatter_v(input_of(input, type, all), output_of(output, type, part), rows, root,
-                                  call.options());
+    const Counts rows = call.counts(counts, "counts");
+    call.communicator().scatter_v(input_of(input, type, rows.all), output_of(output, type, rows.here), rows.of_ranks,
+                                  root, call.options());
   });
 }
 
@@ -213,7 +210,7 @@ int lockstep_all_to_all(const lockstep_communicator* communicator, const void* i
                         int dtype, const char* file, int line) {
   return run_call("all_to_all", communicator, file, line, [&](const CCall& call) {
     const auto type = call.dtype(dtype);
-    const auto all = call.elements(count, "count", call.communicator().size());
+    const auto all = call.elements_of_all(count);
     call.communicator().all_to_all(input_of(input, type, all), output_of(output, type, all), call.options());
   });
 }
@@ -223,12 +220,10 @@ int lockstep_all_to_all_v(const lockstep_communicator* communicator, const void*
                           const char* file, int line) {
   return run_call("all_to_all_v", communicator, file, line, [&](const CCall& call) {
     const auto type = call.dtype(dtype);
-    const auto sent = call.counts(send_counts, "send_counts");
-    const auto received = call.counts(receive_counts, "receive_counts");
-    const auto sent_elements = std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
-    const auto received_elements = std::accumulate(received.begin(), received.end(), std::int64_t{0});
-    call.communicator().all_to_all_v(input_of(input, type, sent_elements), output_of(output, type, received_elements),
-                                     sent, received, call.options());
+    const Counts sent = call.counts(send_counts, "send_counts");
+    const Counts received = call.counts(receive_counts, "receive_counts");
+    call.communicator().all_to_all_v(input_of(input, type, sent.all), output_of(output, type, received.all),
+                                     sent.of_ranks, received.of_ranks, call.options());
   });
 }
 

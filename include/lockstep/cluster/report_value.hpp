@@ -7,6 +7,7 @@
 
 #include <lockstep/base/export.hpp>
 
+#include <string>
 #include <string_view>
 
 namespace lockstep {
@@ -17,5 +18,9 @@ namespace lockstep {
 /// Local. Thread-safe; callable in any context. If LOCKSTEP_METRICS is not set, or before the Environment exists, the
 /// call does nothing and costs one load; otherwise it takes a mutex, and allocates memory for a new name only.
 LOCKSTEP_API void report_value(std::string_view name, double value);
+
+/// The path of the metrics file of `rank` if LOCKSTEP_METRICS is `path`, for tools that read it: `.rank<rank>` is
+/// inserted before the extension of `path`, or appended. Local. Thread-safe.
+[[nodiscard]] LOCKSTEP_API std::string metrics_path(const std::string& path, int rank);
 
 }  // namespace lockstep

@@ -195,14 +195,6 @@ std::string hash_of_file(const std::string& path) {
   return fmt::format("{:016x}", hash);
 }
 
-int rank_of_launcher() {
-  for (const char* name :
-       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "FLUX_TASK_RANK", "SLURM_PROCID"}) {
-    if (const char* const value = std::getenv(name)) return number_or(value, -1);
-  }
-  return -1;
-}
-
 RankFacts host_facts(const std::string& root) {
   RankFacts facts;
   std::array<char, 256> host{};

@@ -21,7 +21,4 @@ namespace doctor {
 /// A hash of the bytes of the file; empty if it cannot be read.
 [[nodiscard]] std::string hash_of_file(const std::string& path);
 
-/// The rank that a launcher's variables give to this process; -1 without a launcher.
-[[nodiscard]] int rank_of_launcher();
-
 }  // namespace doctor

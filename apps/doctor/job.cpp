@@ -8,6 +8,7 @@
 #include "doctor/messages.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/cluster/build_info.hpp>
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/cluster/environment_variables.hpp>
 #include <lockstep/collectives/communicator.hpp>
@@ -18,7 +19,6 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -65,12 +65,7 @@ void read_mpi(RankFacts& facts, int level) {
                        : level == MPI_THREAD_SERIALIZED ? "serialized"
                        : level == MPI_THREAD_FUNNELED   ? "funneled"
                                                         : "single";
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  facts.mpi_version = text.data();
-  facts.mpi_version.resize(
-      std::min({facts.mpi_version.size(), facts.mpi_version.find('\n'), facts.mpi_version.find(", package")}));
+  facts.mpi_version = lockstep::build_info().mpi_version;
 }
 
 /// The lowest rank that shares memory with this one. Blocks; the parent process bounds it.
@@ -198,7 +193,7 @@ class Rank {
     for (std::size_t i = 0; i < job.links.size(); ++i) {
       measure_one(job.links[i], seconds);
       if (job.links[i].error.empty() && Clock::now() < deadline) continue;
-      job.links.resize(i + 1);  // the ranks of a broken link are no longer in step with rank 0
+      job.links.resize(i + 1);  // the ranks of a broken link no longer follow the commands of rank 0
       return;
     }
   }

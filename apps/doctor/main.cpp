@@ -9,6 +9,8 @@
 #include "doctor/report.hpp"
 #include "doctor/supervise.hpp"
 
+#include "apps/options/launcher_rank.hpp"
+#include "apps/options/terminal.hpp"
 #include "apps/options/version.hpp"
 
 #include <lockstep/base/exit_code.hpp>
@@ -98,11 +100,9 @@ bool parse(int argc, char** argv, Options& options) {
 
 int report(const doctor::JobFacts& job, bool is_json) {
   const auto findings = doctor::check_all(job);
-  const char* const no_color = std::getenv("NO_COLOR");
   const char* const terminal = std::getenv("TERM");
   // a launcher gives its ranks terminals although its own output may be a file
-  const bool has_colors = doctor::rank_of_launcher() < 0 && isatty(STDOUT_FILENO) == 1 &&
-                          (no_color == nullptr || *no_color == '\0') &&
+  const bool has_colors = options::launcher_rank() < 0 && isatty(STDOUT_FILENO) == 1 && options::permits_colors() &&
                           (terminal == nullptr || std::string_view(terminal) != "dumb");
   const std::string text = is_json ? doctor::to_json(job, findings, lockstep::build_info().version)
                                    : doctor::to_text(findings, has_colors ? doctor::Colors::on : doctor::Colors::off);
@@ -116,7 +116,7 @@ int run(const Options& options) {
     doctor::run_job(options.job, progress, [&](const doctor::JobFacts& job) { return report(job, options.is_json); });
   });
   if (outcome.is_reported) return outcome.code;
-  const int rank = doctor::rank_of_launcher();
+  const int rank = options::launcher_rank();
   if (rank > 0) {  // rank 0 reports; its output would be the same
     std::fprintf(stderr, "lockstep-doctor: rank %d: %s\n", rank, outcome.failure.c_str());
     return lockstep::exit_code::unfit;
@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
   try {
     if (!parse(argc, argv, options)) return lockstep::exit_code::success;
   } catch (const std::exception& error) {
-    if (doctor::rank_of_launcher() <= 0)
+    if (options::launcher_rank() <= 0)
       std::fprintf(stderr, "lockstep-doctor: %s; see lockstep-doctor --help\n", error.what());
     return lockstep::exit_code::usage;
   }

@@ -3,6 +3,9 @@
 
 #include "doctor/report.hpp"
 
+#include "apps/options/counted.hpp"
+#include "apps/options/name_ranks.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,24 +25,7 @@ std::string colored(Severity severity, const std::string& text, Colors colors) {
   return fmt::format("\033[{}m{}\033[0m", code, text);
 }
 
-std::string counted(std::ptrdiff_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 }  // namespace
-
-std::string ranks_text(const std::vector<int>& ranks) {
-  if (ranks.empty()) return {};
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t first = 0; first < ranks.size();) {
-    std::size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text += fmt::format("{}{}", first == 0 ? "" : ", ", ranks[first]);
-    if (last > first) text += fmt::format("{}{}", last > first + 1 ? "-" : ", ", ranks[last]);
-    first = last + 1;
-  }
-  return text;
-}
 
 std::string to_text(const std::vector<Finding>& findings, Colors colors) {
   std::string text;
@@ -49,7 +35,7 @@ std::string to_text(const std::vector<Finding>& findings, Colors colors) {
       group = finding.group;
       text += fmt::format("{}\n", group);
     }
-    const std::string ranks = ranks_text(finding.ranks);
+    const std::string ranks = options::name_ranks(finding.ranks);
     text +=
         fmt::format("  {} {}{}{}\n", colored(finding.severity, fmt::format("{:<8}", name_of(finding.severity)), colors),
                     ranks, ranks.empty() ? "" : ": ", finding.text);
@@ -59,8 +45,9 @@ std::string to_text(const std::vector<Finding>& findings, Colors colors) {
     return std::count_if(findings.begin(), findings.end(),
                          [&](const Finding& each) { return each.severity == severity; });
   };
-  return text + fmt::format("{}, {}, {}\n", counted(count(Severity::error), "error"),
-                            counted(count(Severity::warning), "warning"), counted(count(Severity::note), "note"));
+  return text + fmt::format("{}, {}, {}\n", options::counted(count(Severity::error), "error"),
+                            options::counted(count(Severity::warning), "warning"),
+                            options::counted(count(Severity::note), "note"));
 }
 
 std::string to_json(const JobFacts& job, const std::vector<Finding>& findings, const std::string& version) {

@@ -14,9 +14,6 @@ namespace doctor {
 
 enum class Colors { off, on };
 
-/// "ranks 0-3, 5" for sorted ranks; empty for none.
-[[nodiscard]] std::string ranks_text(const std::vector<int>& ranks);
-
 /// A line for each finding, by group, and a line for each remedy; the last line counts errors and warnings.
 [[nodiscard]] std::string to_text(const std::vector<Finding>& findings, Colors colors);
 

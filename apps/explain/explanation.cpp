@@ -3,6 +3,7 @@
 
 #include "explain/explanation.hpp"
 
+#include "apps/options/name_ranks.hpp"
 #include "explain/wording.hpp"
 
 #include <fmt/format.h>
@@ -68,7 +69,7 @@ std::string cause_of_difference(const History& history, Position position, const
                                 const CallGroup& few) {
   const Operation& usual = most.operation(position);
   const Operation& other = few.operation(position);
-  const std::string ranks = name_ranks(few.ranks());
+  const std::string ranks = options::name_ranks(few.ranks());
   const Operation* const usual_next = most.members.front()->at(after(position));
   const Operation* const other_next = few.members.front()->at(after(position));
   if (usual_next != nullptr && other_next != nullptr && usual_next->call == other.call &&
@@ -188,7 +189,7 @@ std::string explain_difference(const History& history, Position position) {
   }
   std::sort(others.begin(), others.end());
   std::string text = is_clear ? fmt::format("{}, operation {}: {} called something else than the others\n",
-                                            history.name, number(position), name_ranks(others))
+                                            history.name, number(position), options::name_ranks(others))
                               : fmt::format("{}, operation {}: the ranks called different operations\n", history.name,
                                             number(position));
   RanksByText calls;
@@ -227,7 +228,7 @@ std::string explain_missing(const History& history, Position position) {
   }
   const double waited = seconds_between(present->at(position)->posted, present->record->written);
   std::string text = fmt::format("{}, operation {}: {} {} missing\n", history.name, number(position),
-                                 name_ranks(missing), missing.size() == 1 ? "is" : "are");
+                                 options::name_ranks(missing), missing.size() == 1 ? "is" : "are");
   text += states.lines();
   text += fmt::format("  rank {} had waited {:.1f} s when its file was written\n", present->rank, waited);
   text += errors_at(history, position);
@@ -259,7 +260,8 @@ std::string explain_trouble(const History& history, const Finding& finding) {
   }
   const bool is_part = !std::equal(history.job_ranks.begin(), history.job_ranks.end(), history.members.begin(),
                                    [](int rank, const Member& member) { return rank == member.rank; });
-  if (is_part) text += fmt::format("  its ranks are, in this order, {} of the job\n", name_ranks(history.job_ranks));
+  if (is_part)
+    text += fmt::format("  its ranks are, in this order, {} of the job\n", options::name_ranks(history.job_ranks));
   if (finding.has_recovered) text += "  since then the ranks have completed other operations\n";
   return text;
 }
@@ -331,7 +333,7 @@ std::string heading(const Selection& selection) {
   for (int rank = 0; rank < size; ++rank) {
     if (with_file.count(rank) == 0) without.push_back(rank);
   }
-  if (!without.empty() && !with_file.empty()) text += fmt::format("no file of {}\n", name_ranks(without));
+  if (!without.empty() && !with_file.empty()) text += fmt::format("no file of {}\n", options::name_ranks(without));
   std::string others;
   for (const std::string& job : selection.others) others += (others.empty() ? "" : ", ") + job;
   if (!others.empty()) text += fmt::format("not read: files of other jobs ({}); choose one with --job\n", others);

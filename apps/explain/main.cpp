@@ -3,14 +3,13 @@
 //
 // lockstep-explain: what happened to a job, from the flight records of its ranks.
 
+#include "apps/options/job_arguments.hpp"
 #include "explain/explanation.hpp"
 #include "explain/records.hpp"
 
 #include <cstdio>
 #include <exception>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace {
@@ -30,40 +29,6 @@ constexpr const char* help =
     "Exit code: 0 if records were read, 1 if a file, or all files of a directory, cannot be used,\n"
     "2 for a wrong command line. Of a directory, files that cannot be used are skipped with a warning.\n";
 
-struct CommandLine {
-  std::optional<std::string> job;
-  std::vector<std::string> paths;
-  std::string error;
-  bool wants_help = false;
-  bool wants_version = false;
-};
-
-CommandLine parse(const std::vector<std::string>& arguments) {
-  CommandLine result;
-  for (std::size_t k = 0; k < arguments.size(); ++k) {
-    const std::string& each = arguments[k];
-    if (each == "--help" || each == "-h") {
-      result.wants_help = true;
-    } else if (each == "--version") {
-      result.wants_version = true;
-    } else if (each == "--job") {
-      if (k + 1 == arguments.size()) {
-        result.error = "--job: expected the name of a job after it";
-      } else {
-        result.job = arguments[++k];
-      }
-    } else if (each.starts_with("--job=")) {
-      result.job = each.substr(std::string_view("--job=").size());
-    } else if (each.size() > 1 && each.front() == '-') {
-      result.error = each + ": unknown option";
-    } else {
-      result.paths.push_back(each);
-    }
-  }
-  if (result.error.empty() && result.paths.empty()) result.error = "expected a directory or files";
-  return result;
-}
-
 /// Appends the records of the file or directory `path`. In a directory, which may have files of other jobs, files that
 /// cannot be used are skipped with a warning, unless none can be used.
 void append_records(const std::string& path, std::vector<explain::Record>& records) {
@@ -82,7 +47,7 @@ void append_records(const std::string& path, std::vector<explain::Record>& recor
   for (const std::string& error : errors) std::fprintf(stderr, "lockstep-explain: skipped %s\n", error.c_str());
 }
 
-int run(const CommandLine& line) {
+int run(const options::JobArguments& line) {
   std::vector<explain::Record> records;
   for (const std::string& path : line.paths) append_records(path, records);
   std::fputs(explain::explain(explain::select_job(std::move(records), line.job)).c_str(), stdout);
@@ -93,7 +58,7 @@ int run(const CommandLine& line) {
 
 int main(int argc, char** argv) {
   try {
-    const CommandLine line = parse({argv + 1, argv + argc});
+    const auto line = options::parse_job_arguments({argv + 1, argv + argc}, "a directory or files");
     if (line.wants_help) {
       std::fputs(help, stdout);
       return 0;

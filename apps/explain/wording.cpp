@@ -3,6 +3,8 @@
 
 #include "explain/wording.hpp"
 
+#include "apps/options/name_ranks.hpp"
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -10,19 +12,6 @@
 #include <ctime>
 
 namespace explain {
-
-std::string name_ranks(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t first = 0; first < ranks.size();) {
-    std::size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (first != 0) text += ", ";
-    text += std::to_string(ranks[first]);
-    if (last > first) text += fmt::format("{}{}", last > first + 1 ? "-" : ", ", ranks[last]);
-    first = last + 1;
-  }
-  return text;
-}
 
 std::string number(Position position) {
   return position.first == 0 ? fmt::format("#{}", position.second)
@@ -60,7 +49,7 @@ void RanksByText::add(const std::string& text, int rank) {
 std::string RanksByText::lines() const {
   std::string text;
   for (std::size_t k = 0; k < std::min(groups_.size(), most_lines); ++k)
-    text += fmt::format("  {}: {}\n", name_ranks(groups_[k].ranks), groups_[k].text);
+    text += fmt::format("  {}: {}\n", options::name_ranks(groups_[k].ranks), groups_[k].text);
   if (groups_.size() > most_lines) text += fmt::format("  and {} other lines\n", groups_.size() - most_lines);
   return text;
 }

@@ -18,9 +18,6 @@ namespace explain {
 /// Lines of one kind that are shown; a job may have thousands of ranks.
 inline constexpr std::size_t most_lines = 8;
 
-/// "rank 1", "ranks 0, 2-5"; `ranks` are sorted.
-[[nodiscard]] std::string name_ranks(const std::vector<int>& ranks);
-
 /// "#5", "#5 after failure 2".
 [[nodiscard]] std::string number(Position position);
 [[nodiscard]] inline Position position_of(const Operation& operation) { return {operation.epoch, operation.sequence}; }

@@ -3,6 +3,8 @@
 
 #include "apps/options/version.hpp"
 
+#include "apps/options/launcher_rank.hpp"
+
 #include <lockstep/base/exit_code.hpp>
 #include <lockstep/cluster/build_info.hpp>
 #include <lockstep/device/gpu.hpp>
@@ -11,21 +13,8 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 namespace options {
-namespace {
-
-/// Whether the launcher, if there is one, has numbered this process 0. mpirun's variables come before those of Slurm,
-/// which under mpirun describe mpirun's daemon.
-bool is_first_rank() {
-  for (const char* const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* const rank = std::getenv(name)) return std::string_view(rank) == "0";
-  }
-  return true;
-}
-
-}  // namespace
 
 std::string version_text(std::string_view program) {
   const lockstep::BuildInfo build = lockstep::build_info();
@@ -37,7 +26,7 @@ std::string version_text(std::string_view program) {
 std::optional<int> end_by_arguments(int argc, const char* const* argv, std::string_view program,
                                     std::string_view usage) {
   if (argc < 2) return std::nullopt;
-  const bool speaks = is_first_rank();
+  const bool speaks = launcher_rank() <= 0;
   const std::string_view first = argv[1];
   if (argc == 2 && (first == "--help" || first == "-h")) {
     if (speaks) fmt::print("{}\n  -h, --help   show this text\n  --version    {}\n", usage, version_help);

@@ -84,7 +84,7 @@ std::string_view name_of_library() { return built_with == "openmpi" ? "Open MPI"
 /// The launcher that the user names. `source` names the option or variable.
 Launcher given_launcher(const std::string& source, const std::string& name) {
   const std::optional<std::string> path = find_program(name);
-  if (!path) throw LauncherError(fmt::format("{} \"{}\": there is no such program", source, name));
+  if (!path) throw LauncherError(fmt::format("{} \"{}\": no such program", source, name));
   const std::optional<LauncherKind> kind = kind_of(*path);
   if (!kind) {
     throw LauncherError(fmt::format(

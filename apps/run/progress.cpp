@@ -3,6 +3,8 @@
 
 #include "run/progress.hpp"
 
+#include "apps/options/terminal.hpp"
+
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -18,10 +20,10 @@ namespace {
 
 double now_s() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-bool has_colours() {
-  const char* const no_color = std::getenv("NO_COLOR");
+/// Whether TERM names a terminal that knows escape sequences.
+bool knows_escapes() {
   const char* const term = std::getenv("TERM");
-  return (no_color == nullptr || *no_color == '\0') && term != nullptr && std::string_view(term) != "dumb";
+  return term != nullptr && std::string_view(term) != "dumb";
 }
 
 std::size_t width_of_terminal() {
@@ -77,7 +79,8 @@ std::string Progress::status(const Summary& summary) const {
   if (summary.progress >= 0) {
     const std::size_t cells = std::clamp<std::size_t>(width, 30, 70) - 20;
     const auto full = static_cast<std::size_t>(summary.progress * static_cast<double>(cells));
-    const std::string done = has_colours() ? "\x1b[32m" + std::string(full, '#') + "\x1b[0m" : std::string(full, '#');
+    const bool has_colors = options::permits_colors() && knows_escapes();
+    const std::string done = has_colors ? "\x1b[32m" + std::string(full, '#') + "\x1b[0m" : std::string(full, '#');
     text = fmt::format("[{}{}] {:.0f} %  {}\n", done, std::string(cells - full, '-'), 100 * summary.progress, time);
   } else {
     text = time + "\n";
@@ -109,9 +112,7 @@ void Progress::erase() {
 
 ProgressMode resolve(ProgressMode mode) {
   if (mode != ProgressMode::automatic) return mode;
-  const char* const term = std::getenv("TERM");
-  const bool moves_cursor = isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
-  return moves_cursor ? ProgressMode::live : ProgressMode::lines;
+  return isatty(STDERR_FILENO) == 1 && knows_escapes() ? ProgressMode::live : ProgressMode::lines;
 }
 
 void write_all(int fd, std::string_view text) {

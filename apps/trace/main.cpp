@@ -3,6 +3,7 @@
 //
 // lockstep-trace: merges the trace files of the ranks of a job.
 
+#include "apps/options/job_arguments.hpp"
 #include "apps/options/version.hpp"
 
 #include <lockstep/base/exit_code.hpp>
@@ -10,10 +11,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace {
 
@@ -33,48 +30,13 @@ constexpr const char* help =
     "\n"
     "Exit code: 0 if the files were merged, 1 if they cannot be used, 2 for a wrong command line.\n";
 
-struct CommandLine {
-  std::optional<std::string> job;
-  std::optional<std::string> directory;
-  std::string error;
-  bool wants_help = false;
-  bool wants_version = false;
-};
-
-CommandLine parse(const std::vector<std::string>& arguments) {
-  constexpr std::string_view job = "--job=";
-  CommandLine result;
-  for (std::size_t k = 0; k < arguments.size(); ++k) {
-    const std::string& each = arguments[k];
-    if (each == "--help" || each == "-h") {
-      result.wants_help = true;
-    } else if (each == "--version") {
-      result.wants_version = true;
-    } else if (each == "--job") {
-      if (k + 1 == arguments.size()) {
-        result.error = "--job: expected the name of a job after it";
-      } else {
-        result.job = arguments[++k];
-      }
-    } else if (each.starts_with(job)) {
-      result.job = each.substr(job.size());
-    } else if (each.size() > 1 && each.front() == '-') {
-      result.error = each + ": unknown option";
-    } else if (result.directory) {
-      result.error = each + ": expected one directory, but " + *result.directory + " is given, too";
-    } else {
-      result.directory = each;
-    }
-  }
-  if (result.error.empty() && !result.directory) result.error = "expected a directory";
-  return result;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    const CommandLine line = parse({argv + 1, argv + argc});
+    auto line = options::parse_job_arguments({argv + 1, argv + argc}, "a directory");
+    if (line.error.empty() && line.paths.size() > 1)
+      line.error = line.paths[1] + ": expected one directory, but " + line.paths[0] + " is given, too";
     if (line.wants_help) {
       std::fputs(help, stdout);
       return exit_code::success;
@@ -87,7 +49,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "lockstep-trace: %s; see lockstep-trace --help\n", line.error.c_str());
       return exit_code::usage;
     }
-    const lockstep::MergedTrace merged = lockstep::merge_trace(*line.directory, line.job);
+    const lockstep::MergedTrace merged = lockstep::merge_trace(line.paths.front(), line.job);
     std::printf("%s\ntrace: %s\n", merged.summary.c_str(), merged.trace_path.c_str());
     return std::fflush(stdout) == 0 ? exit_code::success : exit_code::failure;
   } catch (const std::exception& error) {

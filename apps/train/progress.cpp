@@ -3,6 +3,8 @@
 
 #include "train/progress.hpp"
 
+#include "apps/options/terminal.hpp"
+
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -58,8 +60,7 @@ ProgressStyle style_of_output() {
   const char* const terminal = std::getenv("TERM");
   if (terminal == nullptr || *terminal == '\0' || std::string_view(terminal) == "dumb") return ProgressStyle::lines;
   if (columns() == 0 && !launcher_has_terminal()) return ProgressStyle::lines;
-  const char* const no_colour = std::getenv("NO_COLOR");
-  return no_colour != nullptr && *no_colour != '\0' ? ProgressStyle::bar : ProgressStyle::bar_colour;
+  return options::permits_colors() ? ProgressStyle::bar_colour : ProgressStyle::bar;
 }
 
 Progress::Progress(ProgressStyle style) : style_(style), start_(Clock::now()), last_(start_) {}

@@ -155,7 +155,7 @@ void print_input_rates(const std::vector<InputRate>& rates) {
       "# cpu ms      processor time of the thread; the rates use it, so that other programs do not count\n"
       "# out         bytes of the decoded tensors, before conversion to f32\n#\n"
       "# {:16} {:20} {:>8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-      LOCKSTEP_PERF_VERSION, "format", "reading", "rows", "file MB", "ms", "cpu ms", "file GB/s", "out GB/s",
+      lockstep::build_info().version, "format", "reading", "rows", "file MB", "ms", "cpu ms", "file GB/s", "out GB/s",
       "krows/s");
   for (const InputRate& rate : rates) {
     constexpr double giga = 1e9;

@@ -3,6 +3,8 @@
 
 #include "bench/perf/machine.hpp"
 
+#include <lockstep/cluster/build_info.hpp>
+
 #include <mpi.h>
 #include <sched.h>
 #include <unistd.h>
@@ -95,7 +97,7 @@ OwnComm::Take node_of_this_rank() {
 
 Machine describe_machine(const lockstep::Environment& environment, const Job& job, const OwnComm& node) {
   Machine machine;
-  machine.version = LOCKSTEP_PERF_VERSION;
+  machine.version = lockstep::build_info().version;
   machine.date = date_now();
   machine.cpu = value_of("/proc/cpuinfo", "model name");
   if (machine.cpu.empty()) machine.cpu = "unknown";

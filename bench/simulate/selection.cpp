@@ -6,6 +6,7 @@
 #include "apps/options/counted.hpp"
 #include "bench/harness/option_values.hpp"
 
+#include <lockstep/cluster/build_info.hpp>
 #include <lockstep/collectives/schedule_model.hpp>
 
 #include <fmt/format.h>
@@ -31,7 +32,7 @@ void show_selection(const lockstep::Communicator& job, const std::optional<Simul
       "# lockstep-perf {}: SELECTION for all_reduce, canonical order, one f32 tensor; nothing is measured\n"
       "# job         {} on {}{}\n"
       "# radices     {}; K: split among K, n: the ranks of a node, rK: replicate among K\n#\n",
-      LOCKSTEP_PERF_VERSION, options::counted(ranks, "rank"), options::counted(nodes, "node"),
+      lockstep::build_info().version, options::counted(ranks, "rank"), options::counted(nodes, "node"),
       simulation ? ", SIMULATED" : "",
       radices != nullptr ? std::string("LOCKSTEP_RADICES=") + radices : "the planner's");
   fmt::print("#{:>10} {:>7} {:>6}  {:6}  {}\n", "size", "ranks", "nodes", "memory", "schedule");

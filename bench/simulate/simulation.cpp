@@ -7,6 +7,7 @@
 #include "bench/harness/option_values.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/cluster/build_info.hpp>
 
 #include <fmt/format.h>
 
@@ -120,7 +121,7 @@ void simulate(const Simulation& simulation, std::span<const std::int64_t> sizes_
       "# time        the agreement of all ranks on the call and the schedule, or the agreement with small data\n"
       "# radix two   without an agreement: the better of halving/doubling and recursive doubling, in one segment: what "
       "MPI libraries do\n#\n",
-      LOCKSTEP_PERF_VERSION, options::counted(cluster.ranks, "rank"), options::counted(cluster.nodes, "node"),
+      lockstep::build_info().version, options::counted(cluster.ranks, "rank"), options::counted(cluster.nodes, "node"),
       cluster.latency_us, cluster.gbit, cluster.overhead_us, cluster.memory_gbs,
       simulation.radices.empty() ? "the planner's" : "given");
   fmt::print("#{:>10} {:>12} {:>10} {:>14} {:>12} {:>7}  {:>8}  {}\n", "size", "time", "messages", "bytes", "radix two",

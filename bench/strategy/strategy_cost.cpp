@@ -246,7 +246,7 @@ void print_strategy_costs(const std::vector<StrategyCost>& costs, const lockstep
       "# job         {} on {}, {} here\n"
       "# replicas    per rank; with more replicas than free processors a call waits for the scheduler\n#\n"
       "# {:38} {:>8} {:>10} {:>10} {:>10}  {}\n",
-      LOCKSTEP_PERF_VERSION, options::counted(job.size(), "rank"), options::counted(job.nodes(), "node"),
+      lockstep::build_info().version, options::counted(job.size(), "rank"), options::counted(job.nodes(), "node"),
       options::counted(std::thread::hardware_concurrency(), "processor"), "call", "replicas", "us", "below us",
       "added us", "below");
   for (const StrategyCost& cost : costs) {

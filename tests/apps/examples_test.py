@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 from programs import Launcher, expect, run_cases
+from tap import Skip
 
 end = sys.argv.index("--")
 sources = sys.argv[1]
@@ -32,6 +33,13 @@ def prints(expected, name, *arguments, ranks=0):
         expect(result.stdout == expected, result.stdout)
 
     return case
+
+
+def program_if_built(name, reason):
+    """The path of an optional example; skips the case if it was not built, for this reason."""
+    if name not in programs:
+        raise Skip(f"{name} was not built: {reason}")
+    return programs[name]
 
 
 def prints_the_same_on_every_layout():
@@ -60,21 +68,13 @@ def prints_what_its_mpi_twin_prints(name, lines):
 
 
 def prints_the_heat_of_a_rod():
-    """Skipped if there is no compiler for Fortran."""
-    if "example-heat" not in programs:
-        print("# example-heat was not built: there is no compiler for Fortran, or none that fits MPI and the sanitizers", flush=True)
-        return
-    result = launcher.run(2, programs["example-heat"])
+    result = launcher.run(2, program_if_built("example-heat", "there is no compiler for Fortran, or none that fits MPI and the sanitizers"))
     expect(result.returncode == 0, result.stderr)
     expect(result.stdout == HEAT, result.stdout)
 
 
 def prints_a_fit_with_eigen():
-    """Skipped if Eigen is not installed."""
-    if "example-eigen" not in programs:
-        print("# example-eigen was not built: there is no Eigen 3.4 (Debian package libeigen3-dev)", flush=True)
-        return
-    result = launcher.run(3, programs["example-eigen"])
+    result = launcher.run(3, program_if_built("example-eigen", "there is no Eigen 3.4 (Debian package libeigen3-dev)"))
     expect(result.returncode == 0, result.stderr)
     expect(result.stdout == FIT, result.stdout)
 
@@ -127,11 +127,8 @@ def csv_training_refuses_wrong_arguments():
 
 
 def nccl_loop_needs_a_gpu():
-    """Prints its result on a machine with a GPU, and fails elsewhere; not built without CUDA."""
-    if "example-mpi-nccl" not in programs:
-        print("# example-mpi-nccl was not built: this is a build without CUDA or without nccl.h", flush=True)
-        return
-    result = launcher.run(2, programs["example-mpi-nccl"])
+    """Prints its result on a machine with a GPU, and fails elsewhere."""
+    result = launcher.run(2, program_if_built("example-mpi-nccl", "this is a build without CUDA or without nccl.h"))
     if result.returncode == 0:
         expect(result.stdout == "2 ranks, weights 0.500\n", result.stdout)
     else:

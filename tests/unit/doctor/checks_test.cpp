@@ -4,6 +4,7 @@
 // What lockstep-doctor concludes from facts, each of a set-up that is broken in one way.
 
 #include "doctor/checks.hpp"
+#include "apps/options/name_ranks.hpp"
 #include "doctor/report.hpp"
 
 #include <gtest/gtest.h>
@@ -245,7 +246,7 @@ TEST(Checks, report_a_link_that_does_not_work) {
 }
 
 TEST(Report, names_ranks_and_counts) {
-  EXPECT_EQ(ranks_text({0, 1, 2, 5, 7, 8}), "ranks 0-2, 5, 7, 8");
+  EXPECT_EQ(options::name_ranks({0, 1, 2, 5, 7, 8}), "ranks 0-2, 5, 7, 8");
   const std::vector<Finding> findings{{Severity::warning, "memory", "slow", "faster", {1}}};
   EXPECT_EQ(to_text(findings, Colors::off),
             "memory\n  warning  rank 1: slow\n           remedy: faster\n0 errors, 1 warning, 0 notes\n");

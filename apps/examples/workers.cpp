@@ -13,13 +13,13 @@
 
 int main(int argc, char** argv) {
   lockstep::Environment environment(argc, argv);
-  const int replicas = argc > 1 ? std::atoi(argv[1]) : 1;
-  if (replicas < 1) {
+  const int local_replicas = argc > 1 ? std::atoi(argv[1]) : 1;
+  if (local_replicas < 1) {
     std::fprintf(stderr, "usage: example-workers [REPLICAS]; REPLICAS is \"%s\", not a positive number\n", argv[1]);
     return lockstep::exit_code::usage;
   }
   std::vector<lockstep::Device> devices;
-  for (int i = 0; i < replicas; ++i) devices.push_back({lockstep::DeviceKind::cpu, i});
+  for (int i = 0; i < local_replicas; ++i) devices.push_back({lockstep::DeviceKind::cpu, i});
   lockstep::MultiWorkerMirroredStrategy strategy({.devices = devices});
 
   constexpr std::int64_t darts = 100000;  // darts per replica and step

@@ -117,7 +117,8 @@ std::string find_in_path(const std::string& name) {
   const char* const path = std::getenv("PATH");
   std::istringstream folders(path != nullptr ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');) {
-    if (access((folder + '/' + name).c_str(), X_OK) == 0) return folder + '/' + name;
+    folder.append("/").append(name);
+    if (access(folder.c_str(), X_OK) == 0) return folder;
   }
   return {};
 }
@@ -126,7 +127,7 @@ std::string find_in_path(const std::string& name) {
 std::string path_of_lockstep_plot() {
   std::error_code error;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string beside = own.parent_path() / "lockstep-plot";
+  std::string beside = own.parent_path() / "lockstep-plot";
   if (!error && access(beside.c_str(), X_OK) == 0) return beside;
   return find_in_path("lockstep-plot");
 }

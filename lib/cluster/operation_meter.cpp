@@ -32,7 +32,7 @@ Meters& meters() {
 }
 
 ProcessFlag measures;
-std::atomic<bool> keeps_operations{false};  // whether meters have the operations, not only their totals
+std::atomic<bool> wants_operations{false};  // whether meters have the operations, not only their totals
 
 }  // namespace
 
@@ -119,7 +119,7 @@ std::vector<MeteredCall> OperationMeter::new_calls() {
 }
 
 void set_metering(Metering metering) noexcept {
-  keeps_operations.store(metering.operations, relaxed);
+  wants_operations.store(metering.operations, relaxed);
   measures.set(metering.totals || metering.operations);
 }
 
@@ -127,7 +127,7 @@ bool has_metering() noexcept { return measures.is_set(); }
 
 std::shared_ptr<OperationMeter> make_meter(MeteredGroup group) {
   if (!has_metering()) return nullptr;
-  auto meter = std::make_shared<OperationMeter>(std::move(group), keeps_operations.load(relaxed));
+  auto meter = std::make_shared<OperationMeter>(std::move(group), wants_operations.load(relaxed));
   Meters& all = meters();
   const MutexLock lock(all.mutex);
   all.list.push_back(meter);

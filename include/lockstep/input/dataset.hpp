@@ -270,7 +270,7 @@ class Dataset {
     if constexpr (std::invocable<const Fn&, T, Memory>) {
       return mapped_to<std::invoke_result_t<const Fn&, T, Memory>>(transformation, std::move(fn));
     } else {
-      auto without_memory = [fn = std::move(fn)](T element, Memory) { return fn(std::move(element)); };
+      auto without_memory = [fn = std::move(fn)](T&& element, Memory) { return fn(std::move(element)); };
       return mapped_to<std::invoke_result_t<const Fn&, T>>(transformation, std::move(without_memory));
     }
   }

@@ -25,8 +25,10 @@ struct ArrayPlace {
   int element_bytes = 0;
 };
 
-/// Divides `count` elements into up to `lanes` - 1 single elements at the front, and packs of `lanes` elements that are
-/// aligned in all arrays. If such an alignment is impossible, all elements are single elements.
+/// Divides `count` elements into a head of single elements, and packs of `lanes` elements that are aligned in all
+/// arrays. The head has up to `line_bytes` - 1 elements, so that the packs begin at the beginning of a cache line in
+/// all arrays; if there is no such head, up to `lanes` - 1 elements. If such an alignment is impossible too, all
+/// elements are single elements.
 [[nodiscard]] Split split_of(std::int64_t count, int lanes, std::span<const ArrayPlace> arrays);
 
 struct FoldShape {

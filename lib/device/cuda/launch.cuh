@@ -10,9 +10,11 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace lockstep::detail::cuda {
@@ -41,12 +43,13 @@ struct WordOf<16> {
 };
 
 /// Accesses global memory with one load or store instruction per word. Uses intrinsics, because the compiler would
-/// split a plain assignment of a word into several instructions. Loads mark the words for early eviction from the
-/// caches, because each word is read only once.
+/// split a plain assignment of a word into several instructions. Loads use only the L2 cache, because a thread reads
+/// each word once. (Marked for early eviction instead, they were 4 % slower on an H200, and 10 % with unaligned arrays,
+/// whose sectors two warps read.)
 struct DeviceMemory {
   template <class Word>
   static __device__ Word load(const void* source) {
-    return std::bit_cast<Word>(__ldcs(static_cast<const typename WordOf<sizeof(Word)>::Type*>(source)));
+    return std::bit_cast<Word>(__ldcg(static_cast<const typename WordOf<sizeof(Word)>::Type*>(source)));
   }
   template <class Word>
   static __device__ void store(void* target, const Word& word) {
@@ -80,22 +83,16 @@ class KernelEntry {
 template <auto kernel>
 inline const KernelEntry kernel_entry{reinterpret_cast<const void*>(kernel)};
 
-/// Launches `kernel` with one block per tile, but with no more blocks than are needed to keep all multiprocessors busy.
-/// If `tiles` is 0, launches nothing.
+/// Launches `kernel` with one block per tile; launches nothing if `tiles` is 0. The blocks of one grid begin in the
+/// order of their tiles, so that all of them work on neighbouring memory. (With just enough blocks to keep all
+/// multiprocessors busy, each for many tiles, blocks drift apart: on an H200 that cost 5 % with aligned arrays and up
+/// to half of the rate with others.)
 template <auto kernel, class Arguments>
 Status launch(const Arguments& arguments, std::int64_t tiles, Stream stream) {
   static_assert(std::is_same_v<decltype(kernel), void (*)(Arguments)>);
-  constexpr int blocks_per_multiprocessor = 16;
+  constexpr std::int64_t most_blocks = std::numeric_limits<std::int32_t>::max();  // CUDA's limit of gridDim.x
   if (tiles == 0) return Status::success;
-  int device = 0;
-  int multiprocessors = 0;
-  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return static_cast<Status>(error);
-  if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-      error != cudaSuccess) {
-    return static_cast<Status>(error);
-  }
-  const std::int64_t most_blocks = std::int64_t{multiprocessors} * blocks_per_multiprocessor;
-  const auto blocks = static_cast<unsigned>(tiles < most_blocks ? tiles : most_blocks);
+  const auto blocks = static_cast<unsigned>(std::min(tiles, most_blocks));
   void* values[]{const_cast<Arguments*>(&arguments)};
   return static_cast<Status>(cudaLaunchKernel(kernel_entry<kernel>.kernel(), dim3(blocks), dim3(threads_per_block),
                                               values, 0, static_cast<cudaStream_t>(stream)));

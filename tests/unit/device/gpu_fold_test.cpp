@@ -145,7 +145,10 @@ TEST(GpuFold, takes_any_number_of_elements) {
 
 TEST(GpuFold, takes_arrays_at_any_elements) {
   for (const Kind& kind : kinds_of_every_size) {
-    for (std::size_t distance = 0; distance * size_of(kind.dtype) < 16; ++distance) {
+    const std::size_t line = line_bytes / size_of(kind.dtype);
+    std::vector<std::size_t> distances{line / 2, line - 1};
+    for (std::size_t distance = 0; distance * size_of(kind.dtype) < 16; ++distance) distances.push_back(distance);
+    for (const std::size_t distance : distances) {
       for (const int replicas : {2, 3}) {
         const std::int64_t count = some_tiles(replicas) + 3;
         expect_same_as_host(kind.op, kind.dtype, replicas, count, {distance, distance, distance});
@@ -155,6 +158,24 @@ TEST(GpuFold, takes_arrays_at_any_elements) {
       }
     }
   }
+}
+
+TEST(GpuSplit, begins_packs_with_cache_lines_if_all_arrays_can_begin_there) {
+  alignas(line_bytes) static std::byte memory[2 * line_bytes];
+  const auto f32 = [](std::size_t element) { return ArrayPlace{memory + element * 4, 4}; };
+  const auto expect_split = [](const Split& split, bool is_aligned, std::int64_t head) {
+    EXPECT_EQ(split.is_aligned, is_aligned);
+    EXPECT_EQ(split.head, head);
+  };
+  expect_split(split_of(1000, 4, std::vector{f32(0), f32(32)}), true, 0);
+  expect_split(split_of(1000, 4, std::vector{f32(1), f32(33)}), true, 31);
+  expect_split(split_of(1000, 4, std::vector{f32(4), f32(4)}), true, 28);
+  expect_split(split_of(20, 4, std::vector{f32(4), f32(4)}), true, 0);     // there is no line after the first one
+  expect_split(split_of(1000, 4, std::vector{f32(1), f32(5)}), true, 3);   // words, but not lines
+  expect_split(split_of(1000, 4, std::vector{f32(0), f32(1)}), false, 0);  // nothing
+  expect_split(split_of(2, 4, std::vector{f32(1), f32(1)}), false, 0);
+  // 16-bit leaves and their f32 sums: the same elements begin lines of both
+  expect_split(split_of(1000, 8, std::vector{ArrayPlace{memory + 2, 2}, ArrayPlace{memory + 4, 4}}), true, 63);
 }
 
 /// Folds the data that ranks with these replicas send: single leaves, and partial results of several.

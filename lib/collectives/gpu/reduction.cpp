@@ -19,6 +19,12 @@ struct Subtree {
   SplitFold cut;  // empty unless the subtree is too large for one fold
 };
 
+/// Whether the result of `fold` is its only input, bit by bit: no element is combined, divided or converted.
+bool has_bits_of_input(const Fold& fold) {
+  return fold.inputs.size() == 1 && fold.op != ReduceOp::mean &&
+         accumulation_dtype(fold.op, fold.dtype) == fold.dtype && result_dtype(fold.op, fold.dtype) == fold.dtype;
+}
+
 }  // namespace
 
 SplitFold split_fold(std::span<const std::uint8_t> merges, std::size_t most) {
@@ -146,6 +152,7 @@ void GpuReduction::fold(std::size_t stream, const Fold& fold, std::int64_t count
 
 void GpuReduction::fold_at_once(std::size_t stream, const Fold& fold, std::int64_t count) {
   if (count == 0 || fold.outputs.empty()) return;
+  if (has_bits_of_input(fold) && fold.outputs.size() == 1 && fold.outputs.front() == fold.inputs.front().data) return;
   const cuda::CurrentDevice current(device_of(stream));
   cuda::Backend& backend = cuda::Backend::of_this_process();
   Fold launched = fold;

@@ -265,6 +265,26 @@ TEST(GpuMessages, arrive_between_gpus_and_from_the_host) {
   });
 }
 
+TEST(GpuCollectives, launch_no_kernel_for_the_result_of_one_replica_in_place) {
+  const FakeGpus fakes({.devices = 1});
+  on_gpu_ranks(fakes, {{1}, 1}, [&](Communicator& comm, const DeviceOf& device_of) {
+    const auto launches_of = [&](DType dtype, ReduceOp op) {
+      const std::vector<TensorCase> tensors{{dtype, 1000}};
+      Batch batch(tensors, comm.layout(), comm.rank(), device_of);
+      batch.reduce_in_place(0);
+      const int before = fakes.cuda().calls().counts()["reduce"];
+      comm.all_reduce(batch.items(), op);
+      EXPECT_EQ(batch.results(0).front(), reduced(op, tensors[0], 0, 1)) << to_string(dtype);
+      return fakes.cuda().calls().counts()["reduce"] - before;
+    };
+    EXPECT_EQ(launches_of(DType::f32, ReduceOp::sum), 0);
+    EXPECT_EQ(launches_of(DType::i64, ReduceOp::max), 0);
+    // the bits of a NaN may change
+    EXPECT_EQ(launches_of(DType::f16, ReduceOp::sum), 1);
+    EXPECT_EQ(launches_of(DType::f32, ReduceOp::mean), 1);
+  });
+}
+
 // Each call of the driver takes one to several microseconds, of which a small all_reduce has about ten.
 TEST(GpuCollectives, make_few_calls_of_the_driver) {
   const FakeGpus fakes({.devices = 2});

@@ -6,7 +6,7 @@
   links.py SOURCE PAGE
 
 A link to another page, to a heading or to a public header becomes a reference; the text of a link to another file of the project remains
-alone. A link to a file that does not exist becomes a reference that Doxygen refuses.
+alone. A link to a file that does not exist becomes a reference that Doxygen refuses. A picture is named without its folder.
 """
 
 import os
@@ -15,7 +15,7 @@ import sys
 
 FENCE = re.compile(r'^ *```')
 HEADING = re.compile(r'^(#+) (.*)$')
-REPLACED = re.compile(r'(`[^`]*`|(?<!\S)#(?=\w))|\[([^\]]*)\]\(([^)\s]+)\)')
+REPLACED = re.compile(r'(`[^`]*`|(?<!\S)#(?=\w))|(!?)\[([^\]]*)\]\(([^)\s]+)\)')
 
 
 def label(page, heading=''):
@@ -46,11 +46,13 @@ def line_of(source, page, line):
         return f'{hashes} {text} {{#{label(page, text if len(hashes) > 1 else "")}}}'
 
     def replacement(found):
-        code, text, target = found.groups()
+        code, picture, text, target = found.groups()
         if code == '#':  # of a word, which Doxygen would take for the name of a member
             return '\\#'
         if code or re.match(r'\w+:', target):
             return found.group()
+        if picture:  # Doxygen looks for it in IMAGE_PATH
+            return f'![{text}]({os.path.basename(target)})'
         reference = target_of(source, page, target)
         return f'[{text}](@ref {reference})' if reference else text
 

@@ -9,11 +9,17 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace lockstep {
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::check_gradients(const GradientList& gradients, std::string_view call) const {
+void Optimizer::check_arguments(const GradientList& gradients, float learning_rate, std::string_view call) const {
+  if (!std::isfinite(learning_rate)) {
+    throw Error(Code::invalid_argument,
+                fmt::format("{}: learning_rate is {}; pass a finite number", call, learning_rate));
+  }
   const auto parameters = do_parameters();
   if (gradients.size() != parameters.size()) {
     throw Error(Code::invalid_argument, fmt::format("{}: {} for {}; pass one gradient for each parameter, in the same "
@@ -40,20 +46,20 @@ void Optimizer::check_gradients(const GradientList& gradients, std::string_view 
 
 void Optimizer::apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
   const GradientList list(gradients);
-  check_gradients(list, "apply");
+  check_arguments(list, learning_rate, "apply");
   do_apply(replica, list, learning_rate);
 }
 
 void Optimizer::apply(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate) {
   const GradientList list(gradients);
-  check_gradients(list, "apply");
+  check_arguments(list, learning_rate, "apply");
   do_apply(replica, list, learning_rate);
 }
 
 void Optimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients,
                                 float learning_rate, ReduceOp op, const std::source_location& where) {
   const GradientList list{std::span<const std::span<float>>(gradients)};
-  check_gradients(list, "apply_gradients");
+  check_arguments(list, learning_rate, "apply_gradients");
   replica.all_reduce(op, gradients, {.where = where});
   do_apply(replica, list, learning_rate);
 }
@@ -61,7 +67,7 @@ void Optimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::
 void Optimizer::apply_gradients(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate,
                                 ReduceOp op, const std::source_location& where) {
   const GradientList list(gradients);
-  check_gradients(list, "apply_gradients");
+  check_arguments(list, learning_rate, "apply_gradients");
   replica.all_reduce(op, gradients, {.where = where});
   do_apply(replica, list, learning_rate);
 }

@@ -48,7 +48,8 @@ class LOCKSTEP_API Optimizer {
   /// with equal gradients, such as the results of `replica.all_reduce`, and with the same learning rate. `gradients[k]`
   /// has as many elements as parameter k.
   /// Does not allocate if gradients and parameters are on one device. Throws Error(invalid_argument), and writes
-  /// nothing, if the number of gradients or of their elements is wrong, or if a gradient is not f32.
+  /// nothing, if the number of gradients or of their elements is wrong, if a gradient is not f32, or if the learning
+  /// rate is not a finite number.
   void apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate);
   /// Like the function above, for gradients on any device. A gradient that is not on the device of its parameter is
   /// copied to that device.
@@ -70,7 +71,7 @@ class LOCKSTEP_API Optimizer {
   [[nodiscard]] std::vector<Variable> state() const { return do_state(); }
 
  private:
-  void check_gradients(const GradientList& gradients, std::string_view call) const;
+  void check_arguments(const GradientList& gradients, float learning_rate, std::string_view call) const;
   [[nodiscard]] virtual std::span<const MirroredVariable<float>> do_parameters() const = 0;
   [[nodiscard]] virtual std::vector<Variable> do_state() const = 0;
   virtual void do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) = 0;

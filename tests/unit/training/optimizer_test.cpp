@@ -218,15 +218,16 @@ TEST(Optimizer, refuses_options_and_gradients_that_do_not_fit) {
   expect_error(Code::invalid_argument, {"weight_decay is -1"},
                [&] { Lamb lamb(strategy, {w}, {.weight_decay = -1.0F}); });
   Sgd sgd(strategy, {w});
-  const auto apply = [&](std::size_t count, std::size_t elements) {
+  const auto apply = [&](std::size_t count, std::size_t elements, float learning_rate = 0.1F) {
     strategy.run([&](ReplicaContext& replica) {
       std::vector<float> gradient(elements);
       const std::vector<std::span<float>> gradients(count, gradient);
-      sgd.apply(replica, gradients, 0.1F);
+      sgd.apply(replica, gradients, learning_rate);
     });
   };
   expect_error(Code::invalid_argument, {"2 gradients for 1"}, [&] { apply(2, 3); });
   expect_error(Code::invalid_argument, {"4 elements", "\"w\" has 3"}, [&] { apply(1, 4); });
+  expect_error(Code::invalid_argument, {"learning_rate is nan", "finite"}, [&] { apply(1, 3, std::nanf("")); });
 }
 
 TEST(CosineDecay, falls_from_its_start_to_its_end) {

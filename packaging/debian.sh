@@ -17,5 +17,5 @@ tar -C "$folder" -xzf "$folder/lockstep_$version.orig.tar.gz"
 cp -R "$folder/lockstep-$version/packaging/debian" "$folder/lockstep-$version/debian"
 cd "$folder/lockstep-$version"
 dpkg-buildpackage -us -uc -b
-if command -v lintian >/dev/null; then lintian --fail-on error "$folder"/*.changes; fi
+if command -v lintian >/dev/null; then lintian --fail-on error,warning "$folder"/*.changes; fi
 ls -l "$folder"/*.deb

@@ -20,7 +20,7 @@ namespace lockstep {
 /// call of every other rank, and failed calls count. Until the missing rank has made the failed call, calls for other
 /// communicators may fail in the same way, because MPI cannot cancel MPI_Comm_idup.
 /// Without an Environment, the nodes are found by MPI_Comm_split_type, which has no timeout; it is called only after
-/// all ranks have called this function. Destroy the last copy of the communicator before MPI_Finalize.
+/// all ranks have called this function. The communicator ends with its last copy, or in MPI_Finalize.
 [[nodiscard]] LOCKSTEP_API Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options = {});
 
 }  // namespace lockstep

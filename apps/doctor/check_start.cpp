@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -193,7 +194,9 @@ void check_clocks(const JobFacts& job, std::vector<Finding>& findings) {
 }
 
 bool belongs_to_program(std::string_view name) {
-  return name.starts_with("LOCKSTEP_TRAIN_") || name.starts_with("LOCKSTEP_PERF_");
+  constexpr std::array<std::string_view, 4> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_", "LOCKSTEP_RUN_",
+                                                     "LOCKSTEP_LAUNCHER"};
+  return std::any_of(programs.begin(), programs.end(), [&](std::string_view each) { return name.starts_with(each); });
 }
 
 void check_names(const RankFacts& facts, std::vector<Finding>& findings) {

@@ -129,7 +129,7 @@ class Rank {
 
   void collect(JobFacts& job) {
     job.ranks.push_back(facts_);
-    const auto deadline = after(std::min(10.0, options_.start_seconds));
+    const auto deadline = after(options_.start_seconds);
     for (int rank = 1; rank < facts_.size; ++rank) {
       const auto text = messages_.receive(rank, deadline);
       if (text) {

@@ -78,13 +78,24 @@ std::optional<int> ended(pid_t launcher) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/// Stops this process as SIGTSTP does: not in a process group that no shell could continue.
+void stop() {
+  sigset_t stops;
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGTSTP);
+  sigprocmask(SIG_UNBLOCK, &stops, nullptr);
+  raise(SIGTSTP);
+  sigprocmask(SIG_BLOCK, &stops, nullptr);
+}
+
 void forward(const signalfd_siginfo& info, pid_t launcher, Progress& progress) {
   const int number = static_cast<int>(info.ssi_signo);
-  // the terminal sends its signals to all processes of the foreground group, the launcher among them
-  if (info.ssi_code != SI_KERNEL) kill(launcher, number);
+  // the terminal sends its signals to all processes of the foreground group, the launcher among them; but when it is
+  // closed, SIGHUP to the leader of the session alone
+  if (info.ssi_code != SI_KERNEL || (number == SIGHUP && getsid(0) == getpid())) kill(launcher, number);
   if (number == SIGTSTP) {
     progress.erase();
-    raise(SIGSTOP);
+    stop();
   }
 }
 
@@ -139,12 +150,16 @@ int run_job(const Command& command, Progress& progress) {
     sigaddset(&taken, number);
   sigset_t before;
   checked(sigprocmask(SIG_BLOCK, &taken, &before), "sigprocmask");
-  signal(SIGCHLD, SIG_DFL);  // if it was ignored, waitpid would not return the exit code
+  auto* const pipe_action = signal(SIGPIPE, SIG_IGN);  // a closed stderr does not end the job
+  signal(SIGCHLD, SIG_DFL);                            // if it was ignored, waitpid would not return the exit code
   const int signals = checked(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd");
   std::vector<Relay> relays = make_relays(progress);
   const pid_t parent = getpid();
   const pid_t launcher = checked(fork(), "fork");
-  if (launcher == 0) start(command, relays, before, parent);
+  if (launcher == 0) {
+    signal(SIGPIPE, pipe_action);
+    start(command, relays, before, parent);
+  }
   for (const Relay& relay : relays) close(relay.inlet);
   return Loop(launcher, signals, std::move(relays), progress).run();
 }

@@ -15,7 +15,10 @@
 #include <lockstep/base/exit_code.hpp>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -51,12 +54,23 @@ void say_that_root_is_permitted(const Command& command) {
     fmt::print(stderr, "lockstep-run: sets OMPI_ALLOW_RUN_AS_ROOT and PRTE_ALLOW_RUN_AS_ROOT, since this is root\n");
 }
 
+/// Shows the metrics in `file`; none if its name is empty.
 int run_with_metrics(const Launcher& launcher, const Allocation& allocation, const Options& options,
                      const std::filesystem::path& file, const std::map<std::string, std::string>& variables) {
   const Command command = make_command(launcher, allocation, options, variables);
   say_that_root_is_permitted(command);
-  Progress progress(resolve(options.progress), file, allocation.ranks, options.progress_every_s);
+  const ProgressMode mode = file.empty() ? ProgressMode::never : resolve(options.progress);
+  Progress progress(mode, file, allocation.ranks, options.progress_every_s);
   return run_job(command, progress);
+}
+
+/// Whether all ranks are on this host, as far as is known. Only then do they see a temporary file of this process.
+bool is_on_this_host(const Allocation& allocation) {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return !allocation.in_slurm && std::all_of(allocation.hosts.begin(), allocation.hosts.end(), [&](const Host& host) {
+    return host.name == "localhost" || host.name == name.data();
+  });
 }
 
 int run_program(const Options& options) {
@@ -68,7 +82,7 @@ int run_program(const Options& options) {
     fmt::print("{}\n", quoted(make_command(launcher, allocation, options, {})));
     return lockstep::exit_code::success;
   }
-  if (options.progress == ProgressMode::never || !metrics.empty())
+  if (options.progress == ProgressMode::never || !metrics.empty() || !is_on_this_host(allocation))
     return run_with_metrics(launcher, allocation, options, metrics, {});
   const TemporaryDirectory directory;
   const std::string file = directory.file("metrics.jsonl").string();

@@ -84,6 +84,8 @@ void Reporter::write_metrics() noexcept {
   } catch (const std::exception& error) {
     log_warning("LOCKSTEP_METRICS: {}; no further metrics are written", error.what());
     metrics_.reset();
+    set_metering({.totals = false, .operations = trace_.has_value()});
+    keep_reported_values(false);
   }
 }
 

@@ -27,7 +27,8 @@ constexpr std::array<std::string_view, 9> known_names{
     "LOCKSTEP_TIMEOUT",         "LOCKSTEP_ORDER",         "LOCKSTEP_RADICES",
     "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",
     "LOCKSTEP_RECORDER",        "LOCKSTEP_METRICS",       "LOCKSTEP_TRACE"};
-constexpr std::array<std::string_view, 2> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_"};
+constexpr std::array<std::string_view, 4> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_", "LOCKSTEP_RUN_",
+                                                   "LOCKSTEP_LAUNCHER"};
 
 std::optional<std::string_view> variable(const char* name) {
   const char* const value = std::getenv(name);

@@ -70,7 +70,10 @@ void keep_trace_ranges(bool keeps) {
   if (keeps) {
     Ranges& all = ranges();
     const MutexLock lock(all.mutex);
+    all.complete.clear();
     all.complete.reserve(most_ranges);
+    all.new_names.resize(all.numbers.size());  // a second trace of the process has the names of the first one, too
+    for (const auto& [name, number] : all.numbers) all.new_names[number] = name;
   }
   keeps_ranges.set(keeps);
 }
@@ -84,7 +87,6 @@ TakenRanges take_trace_ranges() {
     std::swap(taken.ranges, all.complete);
   }
   std::swap(taken.new_names, all.new_names);
-  taken.first_name = static_cast<std::uint32_t>(all.numbers.size() - taken.new_names.size());
   taken.dropped = all.dropped;
   return taken;
 }

@@ -23,7 +23,6 @@ struct CompleteRange {
 struct TakenRanges {
   std::vector<CompleteRange> ranges;
   std::vector<std::string> new_names;  ///< names that no earlier result has
-  std::uint32_t first_name = 0;        ///< number of the first of `new_names`
   std::uint64_t dropped = 0;           ///< number of all ranges so far that were left out, because there were too many
 };
 

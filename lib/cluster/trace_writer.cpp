@@ -31,6 +31,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
+constexpr std::int64_t idle_interval_ns = 1'000'000'000;  // between clock readings while there are no operations
+
 std::string to_text(const OrderedJson& json) {
   // the user's texts may have bytes that are not UTF-8
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -104,6 +106,7 @@ void TraceWriter::append(TraceRecordType type, std::uint32_t group, std::string_
 void TraceWriter::append_clock() {
   const ClockReading reading = read_clock();
   append(TraceRecordType::clock, 0, bytes_of(std::span(&reading, 1)));
+  last_clock_ns_ = reading.nanoseconds;
 }
 
 void TraceWriter::append_meter(OperationMeter& meter) {
@@ -156,8 +159,10 @@ void TraceWriter::write() {
   meters_of_this_process(meters_);
   for (const auto& meter : meters_) append_meter(*meter);
   append_ranges();
-  append_clock();
-  flush();
+  if (!buffer_.empty() || read_clock().nanoseconds - last_clock_ns_ >= idle_interval_ns) {
+    append_clock();
+    flush();
+  }
   for (const auto& meter : meters_) {
     if (meter.use_count() > 1) continue;  // only this object still has it: its communicator was destroyed
     dropped_ += meter->dropped();
@@ -170,6 +175,7 @@ void TraceWriter::end() noexcept {
   try {
     std::uint64_t dropped = dropped_ + dropped_ranges_;
     for (const auto& [meter, group] : groups_) dropped += group.dropped;
+    append_clock();
     append(TraceRecordType::text, 0, to_text({{"dropped", dropped}}));
     flush();
     if (dropped != 0)

@@ -47,6 +47,7 @@ class TraceWriter {
 
   const std::string path_;
   int file_ = -1;
+  std::int64_t last_clock_ns_ = 0;
   std::string buffer_;
   std::vector<std::shared_ptr<OperationMeter>>
       meters_;  // used by `write`, which thus allocates no memory again and again

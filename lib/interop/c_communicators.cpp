@@ -6,6 +6,7 @@
 #include <lockstep/device/arena.hpp>
 #include <lockstep/interop/mpi.hpp>
 
+#include "bindings/mpi/mpi.hpp"
 #include "interop/c_handles.hpp"
 #include "interop/c_last_error.hpp"
 #include "interop/c_line.hpp"
@@ -88,6 +89,11 @@ int lockstep_communicator_from_fortran(int handle, const char* name, std::int64_
                                        lockstep_communicator** communicator) {
   return create(communicator, "communicator_from", "communicator", [&] {
     const auto options = options_of("communicator_from", name == nullptr ? "communicator" : name, fail_after_ms);
+    namespace mpi = lockstep::detail::mpi;
+    if (!mpi::is_initialized() || mpi::is_finalized()) {  // MPI_Comm_f2c would abort the process
+      lockstep::detail::throw_error(lockstep::Code::failed_precondition,
+                                    "communicator_from: MPI is not initialized, or is finalized");
+    }
     const MPI_Comm comm = MPI_Comm_f2c(handle);
     if (comm == MPI_Comm{}) {
       lockstep::detail::throw_error(lockstep::Code::invalid_argument,

@@ -14,6 +14,11 @@
 
 namespace lockstep::interop {
 
+/// A copy of `text` that is kept until the process ends, the same one for equal texts, since operations recognize a
+/// line by the address of its file's name, and Fortran passes a new copy in each call. Empty if there is no memory.
+/// Thread-safe.
+[[nodiscard]] const char* lasting_copy(const char* text) noexcept;
+
 /// Owns the data of its location, which must not outlive it. The library copies the text of a location during a call.
 /// The standard has no constructor with a file and a line. In libstdc++ and libc++, a location is a pointer to the
 /// record below, whose layout the compilers fix for __builtin_source_location.
@@ -21,7 +26,7 @@ class CallerLine {
  public:
   /// If `file` is null, the location is empty.
   CallerLine(const char* file, int line) noexcept : is_known_(file != nullptr && line > 0) {
-    const Record record{file, "", static_cast<unsigned>(line), 0};
+    const Record record{is_known_ ? lasting_copy(file) : nullptr, "", static_cast<unsigned>(line), 0};
     std::memcpy(record_.data(), &record, sizeof(record));
   }
   CallerLine(const CallerLine&) = delete;

@@ -150,8 +150,9 @@ def forwards(number):
 
 
 def stops_and_continues():
+    # in a process group of its own, as a shell makes one: in a group that no shell could continue, SIGTSTP does nothing
     job = subprocess.Popen([program, "--launcher", waits, "-n", "1", "p"], stdout=subprocess.PIPE, text=True,
-                           env=environment())
+                           env=environment(), preexec_fn=os.setpgrp)
     job.stdout.readline()
     job.send_signal(signal.SIGTSTP)
     _, status = os.waitpid(job.pid, os.WUNTRACED)
@@ -192,6 +193,8 @@ def prints_lines():
     expect("\x1b" not in result.stderr, "escape sequences without a terminal")
     quiet = start("--launcher", measures, "-n", 2, "--progress", "never", "p")
     expect("slowest" not in quiet.stderr and "no metrics" in quiet.stdout, quiet.stderr)
+    elsewhere = start("--launcher", measures, "-n", 2, "-H", "nowhere1,nowhere2", "p")
+    expect("no metrics" in elsewhere.stdout, "ranks on other hosts cannot write to a temporary file of this one")
     silent = start("--launcher", leaves, "-n", 1, "--progress-every", 0.1, "p", 0)
     expect("communication" not in silent.stderr, silent.stderr)
 

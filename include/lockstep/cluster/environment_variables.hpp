@@ -13,7 +13,8 @@
 namespace lockstep {
 
 /// The names of all environment variables that the library reads, such as "LOCKSTEP_TIMEOUT". Programs of lockstep have
-/// variables of their own, which begin with LOCKSTEP_TRAIN_ and LOCKSTEP_PERF_. Local. Thread-safe.
+/// variables of their own: LOCKSTEP_LAUNCHER, and those that begin with LOCKSTEP_TRAIN_, LOCKSTEP_PERF_ and
+/// LOCKSTEP_RUN_. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::vector<std::string_view> environment_variables();
 
 }  // namespace lockstep

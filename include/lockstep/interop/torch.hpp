@@ -239,8 +239,8 @@ struct GradientReducerOptions {
 /// gradients are set to zero by zero_grad(false). After zero_grad(true), autograd stores a new gradient, and the
 /// reducer copies it to the arena and makes parameter.grad() the view again. On a GPU, gradients are memory of PyTorch.
 /// Buckets are made of the parameters that require a gradient now, in reverse order. The module must keep the same
-/// parameters. Buffers are not reduced. The module is not changed, except for its gradients; backward works as before
-/// when the reducer has been destroyed.
+/// parameters, dtypes and devices: call module.to() before. Buffers are not reduced. The module is not changed, except
+/// for its gradients; backward works as before when the reducer has been destroyed.
 ///
 /// If a backward would change a gradient that is already being reduced, because the parameter has had a gradient
 /// since the last `finish`, backward throws Error(failed_precondition), which names the parameter. It throws
@@ -288,21 +288,21 @@ class GradientReducer {
     state_->end_step(local);
   }
 
-  /// As long as the result exists, backward accumulates gradients of this replica, and does not reduce them. A later
+  /// As long as a result exists, backward accumulates gradients of this replica, and does not reduce them. A later
   /// backward without it reduces the sums. Local.
   class NoSync {
    public:
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;
-    ~NoSync() { paused_ = false; }
+    ~NoSync() { --*pauses_; }
 
    private:
     friend class GradientReducer;
-    explicit NoSync(bool& paused) : paused_(paused) { paused_ = true; }
-    bool& paused_;
+    explicit NoSync(std::shared_ptr<int> pauses) : pauses_(std::move(pauses)) { ++*pauses_; }
+    std::shared_ptr<int> pauses_;  // may outlive the reducer
   };
   [[nodiscard]] NoSync no_sync(std::size_t local_replica = 0) {
-    return NoSync(state_->replicas.at(local_replica).paused);
+    return NoSync(state_->replicas.at(local_replica).pauses);
   }
 
   /// Number of gradients, from that of the last parameter on, that are already reduced in this step on this rank.
@@ -325,7 +325,7 @@ class GradientReducer {
   struct Replica {
     std::vector<Parameter> parameters;
     at::Tensor unused;  ///< f32, by parameter: 1 if this replica has no gradient; reduced with the last bucket
-    bool paused = false;
+    std::shared_ptr<int> pauses = std::make_shared<int>(0);  ///< number of NoSyncs
   };
   struct State {
     void add_replica(const ::torch::nn::Module& module);
@@ -444,7 +444,7 @@ inline void GradientReducer::State::after_accumulation(std::size_t replica, std:
     gradient = parameter.gradient;
   }
   parameter.is_computed = true;
-  if (replicas[replica].paused) return;
+  if (*replicas[replica].pauses > 0) return;
   parameter.is_ready = true;
   detail::libtorch::order_after_torch(parameter.gradient);
   buckets->ready(static_cast<int>(replica), k);

@@ -187,6 +187,7 @@ TEST(GradientReducer, accumulates_under_no_sync) {
     net.zero_grad(to_none);
     {
       const auto paused = reducer.no_sync();
+      { const auto inner = reducer.no_sync(); }  // does not end the outer one
       loss(net, inputs(comm)).backward();
     }
     loss(net, inputs(comm), false).backward();

@@ -34,20 +34,23 @@ LOCKSTEP_DEVICE void copy_words(const unsigned char* source, unsigned char* targ
   const int to_alignment = static_cast<int>(-reinterpret_cast<std::uintptr_t>(target) % size);
   const int head = to_alignment < bytes ? to_alignment : bytes;
   const int words = (bytes - head) / size;
-  for (int first = thread; first < words; first += at_once * threads_per_block) {
-    Word copied[at_once];
-    for (int w = 0; w < at_once; ++w) {
-      const int word = first + w * threads_per_block;
-      if (word < words) copied[w] = Memory::template load<Word>(source + head + word * size);
-    }
-    for (int w = 0; w < at_once; ++w) {
-      const int word = first + w * threads_per_block;
-      if (word < words) Memory::store(target + head + word * size, copied[w]);
-    }
-  }
   if (thread < bytes - words * size) {
     const int byte = thread < head ? thread : thread + words * size;
     Memory::store(target + byte, Memory::template load<Byte>(source + byte));
+  }
+  // one address each, to which the compiler adds constants: addresses of all words would take too many registers
+  const unsigned char* from = source + head + thread * size;
+  unsigned char* to = target + head + thread * size;
+  for (int left = words - thread; left > 0; left -= at_once * threads_per_block) {
+    Word copied[at_once];
+    for (int w = 0; w < at_once; ++w) {
+      if (w * threads_per_block < left) copied[w] = Memory::template load<Word>(from + w * threads_per_block * size);
+    }
+    for (int w = 0; w < at_once; ++w) {
+      if (w * threads_per_block < left) Memory::store(to + w * threads_per_block * size, copied[w]);
+    }
+    from += at_once * threads_per_block * size;
+    to += at_once * threads_per_block * size;
   }
 }
 

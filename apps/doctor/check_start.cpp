@@ -5,10 +5,11 @@
 
 #include "doctor/checks.hpp"
 
+#include <lockstep/cluster/environment_variables.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -194,9 +195,8 @@ void check_clocks(const JobFacts& job, std::vector<Finding>& findings) {
 }
 
 bool belongs_to_program(std::string_view name) {
-  constexpr std::array<std::string_view, 4> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_", "LOCKSTEP_RUN_",
-                                                     "LOCKSTEP_LAUNCHER"};
-  return std::any_of(programs.begin(), programs.end(), [&](std::string_view each) { return name.starts_with(each); });
+  return std::any_of(lockstep::program_variable_prefixes.begin(), lockstep::program_variable_prefixes.end(),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 void check_names(const RankFacts& facts, std::vector<Finding>& findings) {

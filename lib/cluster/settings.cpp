@@ -27,8 +27,6 @@ constexpr std::array<std::string_view, 9> known_names{
     "LOCKSTEP_TIMEOUT",         "LOCKSTEP_ORDER",         "LOCKSTEP_RADICES",
     "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",
     "LOCKSTEP_RECORDER",        "LOCKSTEP_METRICS",       "LOCKSTEP_TRACE"};
-constexpr std::array<std::string_view, 4> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_", "LOCKSTEP_RUN_",
-                                                   "LOCKSTEP_LAUNCHER"};
 
 std::optional<std::string_view> variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -132,8 +130,8 @@ void report_unknown_variables() {
     if (!text.starts_with("LOCKSTEP_")) continue;
     const std::string_view name = text.substr(0, text.find('='));
     const bool is_known = std::find(known_names.begin(), known_names.end(), name) != known_names.end();
-    const bool is_program =
-        std::any_of(programs.begin(), programs.end(), [name](auto prefix) { return name.starts_with(prefix); });
+    const bool is_program = std::any_of(program_variable_prefixes.begin(), program_variable_prefixes.end(),
+                                        [name](std::string_view prefix) { return name.starts_with(prefix); });
     if (!is_known && !is_program)
       log_warning("the environment variable {} is set, but lockstep has no such variable", name);
   }

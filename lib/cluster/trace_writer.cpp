@@ -31,7 +31,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::int64_t idle_interval_ns = 1'000'000'000;  // between clock readings while there are no operations
+constexpr std::int64_t idle_interval_ns = 1'000'000'000;  // the longest time between two clock readings of a file
 
 std::string to_text(const OrderedJson& json) {
   // the user's texts may have bytes that are not UTF-8

@@ -15,8 +15,8 @@
 namespace lockstep::interop {
 
 /// A copy of `text` that is kept until the process ends, the same one for equal texts, since operations recognize a
-/// line by the address of its file's name, and Fortran passes a new copy in each call. Empty if there is no memory.
-/// Thread-safe.
+/// line by the address of its file's name, and Fortran passes a new copy in each call. If memory is exhausted, an empty
+/// text. Thread-safe.
 [[nodiscard]] const char* lasting_copy(const char* text) noexcept;
 
 /// Owns the data of its location, which must not outlive it. The library copies the text of a location during a call.

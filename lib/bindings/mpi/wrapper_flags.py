@@ -36,7 +36,7 @@ def select(words, kind):
 
 def main():
     kind, wrapper = sys.argv[1:]
-    # Intel MPI's wrapper prints a placeholder for its folder if this is not set.
+    # If this is not set, Intel MPI's wrapper prints a name that the shell would have to replace, instead of its folder.
     folder = os.path.dirname(os.path.dirname(os.path.abspath(wrapper)))
     environment = {**os.environ, 'I_MPI_ROOT': os.environ.get('I_MPI_ROOT', folder)}
     answer = ''

@@ -26,9 +26,9 @@ struct ArrayPlace {
 };
 
 /// Divides `count` elements into a head of single elements, and packs of `lanes` elements that are aligned in all
-/// arrays. The head has up to `line_bytes` - 1 elements, so that the packs begin at the beginning of a cache line in
-/// all arrays; if there is no such head, up to `lanes` - 1 elements. If such an alignment is impossible too, all
-/// elements are single elements.
+/// arrays. The packs begin with a cache line in all arrays if a head of less than `line_bytes` elements makes that
+/// possible; otherwise the head has less than `lanes` elements. If no head aligns the packs in all arrays, all elements
+/// are single elements.
 [[nodiscard]] Split split_of(std::int64_t count, int lanes, std::span<const ArrayPlace> arrays);
 
 struct FoldShape {

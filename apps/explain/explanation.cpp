@@ -334,8 +334,11 @@ std::string heading(const Selection& selection) {
     if (with_file.count(rank) == 0) without.push_back(rank);
   }
   if (!without.empty() && !with_file.empty()) text += fmt::format("no file of {}\n", options::name_ranks(without));
+  constexpr std::size_t named = 3;
   std::string others;
-  for (const std::string& job : selection.others) others += (others.empty() ? "" : ", ") + job;
+  for (std::size_t k = 0; k < std::min(selection.others.size(), named); ++k)
+    others += (k == 0 ? "" : ", ") + selection.others[k];
+  if (selection.others.size() > named) others += fmt::format(", {} more", selection.others.size() - named);
   if (!others.empty()) text += fmt::format("not read: files of other jobs ({}); choose one with --job\n", others);
   return text;
 }

@@ -168,22 +168,21 @@ Selection select_job(std::vector<Record> records, const std::optional<std::strin
   const std::string chosen = job.value_or(records.front().job);
   Selection selection;
   std::set<std::pair<int, std::string>> known;
-  std::set<std::string> others;
   for (Record& record : records) {
     if (chosen != "all" && record.job != chosen) {
-      others.insert(record.job);
+      std::vector<std::string>& others = selection.others;
+      if (std::find(others.begin(), others.end(), record.job) == others.end()) others.push_back(std::move(record.job));
     } else if (known.insert({record.rank, record.rank < 0 ? record.path : ""}).second) {
       selection.records.push_back(std::move(record));
     }
   }
   if (selection.records.empty()) {
     std::string names;
-    for (const std::string& name : others) names += (names.empty() ? "" : ", ") + name;
+    for (const std::string& name : selection.others) names += (names.empty() ? "" : ", ") + name;
     throw InputError(fmt::format("--job {}: there is no record of this job; there are records of {}", chosen, names));
   }
   std::sort(selection.records.begin(), selection.records.end(),
             [](const auto& a, const auto& b) { return std::tie(a.rank, a.path) < std::tie(b.rank, b.path); });
-  selection.others.assign(others.begin(), others.end());
   return selection;
 }
 

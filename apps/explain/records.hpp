@@ -75,7 +75,7 @@ struct Record {
 /// rank the newest is kept. "all" keeps all, for jobs whose hosts have different names for it.
 struct Selection {
   std::vector<Record> records;      ///< by rank
-  std::vector<std::string> others;  ///< names of the other runs
+  std::vector<std::string> others;  ///< names of the other runs, the newest first
 };
 /// Throws InputError if `job` has no record.
 [[nodiscard]] Selection select_job(std::vector<Record> records, const std::optional<std::string>& job);

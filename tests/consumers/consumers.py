@@ -84,7 +84,7 @@ class Consumers:
 
     def pkg_config(self):
         path = self.folder('pkg-config', 'program.cpp')
-        run(['c++', '-std=c++20', 'program.cpp', *self.flags(), '-o', 'consumer'], cwd=path)
+        run(['c++', '-std=c++20', '-Wall', '-Wextra', '-Werror', 'program.cpp', *self.flags(), '-o', 'consumer'], cwd=path)
         self.start(os.path.join(path, 'consumer'))
 
     def pkg_config_for_c99(self):

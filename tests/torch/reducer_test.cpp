@@ -179,6 +179,16 @@ TEST(GradientReducer, refuses_a_second_backward_before_finish) {
   reducer.finish();
 }
 
+TEST(GradientReducer, names_a_parameter_that_the_module_has_moved) {
+  const Communicator comm = world_communicator();
+  Net net;
+  GradientReducer reducer(comm, net);
+  net.to(at::kDouble);
+  const std::string text = error_of([&] { loss(net, inputs(comm).to(at::kDouble)).backward(); });
+  expect_all(text, {"failed_precondition: GradientReducer: the dtype or device of \"", "create it after module.to()"});
+  expect_all(error_of([&] { reducer.finish(); }), {"the dtype or device of \""});
+}
+
 TEST(GradientReducer, accumulates_under_no_sync) {
   const Communicator comm = world_communicator();
   Net net;

@@ -35,27 +35,27 @@ struct CommunicatorOptions {
   int local_replicas = 1;
   /// Waiting time after which the missing ranks are logged, once per operation. Default: LOCKSTEP_TIMEOUT, or 30 s if
   /// the variable is not set.
-  std::optional<std::chrono::milliseconds> warn_after;
+  std::optional<std::chrono::milliseconds> warn_after = {};
   /// Time without progress after which an operation fails on every rank. The time starts again whenever data moves
   /// between ranks. If this rank pauses between two calls that advance the operation, the pause counts for at most 1 s
   /// or fail_after / 20, whichever is longer. Default: LOCKSTEP_TIMEOUT, or 300 s if the variable is not set. Copies to
   /// and from GPUs outside of collectives are bounded by the longest fail_after of all communicators of this process.
   /// Must be equal on all ranks: if it differs, making the communicator throws Error(mismatch) on all ranks.
-  std::optional<std::chrono::milliseconds> fail_after;
+  std::optional<std::chrono::milliseconds> fail_after = {};
   /// Time after which an operation fails on every rank even if its data moves; at least fail_after. Default:
   /// LOCKSTEP_TIMEOUT; unlimited if the variable does not set this time.
-  std::optional<std::chrono::milliseconds> fail_after_total;
+  std::optional<std::chrono::milliseconds> fail_after_total = {};
   /// Order of reductions that do not request an order. Default: canonical in host memory; on GPUs any, which leaves the
   /// order to NCCL. LOCKSTEP_ORDER=canonical makes the order of every call canonical. No setting relaxes the order of a
   /// call that requests the canonical order.
-  std::optional<Order> order;
+  std::optional<Order> order = {};
   /// Name of the communicator in error texts.
   std::string name = "communicator";
 };
 
 struct ReduceOptions {
   /// Order of the reduction. Default: the order of the communicator.
-  std::optional<Order> order;
+  std::optional<Order> order = {};
   /// Name of the operation in error texts. If it is not empty, it must be equal on all ranks.
   std::string_view name = {};
   /// Overrides CommunicatorOptions::fail_after for this call. If the timeout expires on one rank, the call fails on

@@ -30,7 +30,7 @@ struct RunOptions {
   /// these options does not have its default, the strategy logs a warning, once.
   bool experimental_enable_dynamic_batch_size = true;
   bool experimental_bucketizing_dynamic_shape = false;
-  std::optional<XlaOptions> experimental_xla_options;
+  std::optional<XlaOptions> experimental_xla_options = {};
 };
 
 /// A reference to a step function, which is run as `call(object, replica)`.

@@ -38,7 +38,7 @@ struct CsvColumn {
 
 struct CsvOptions {
   /// The columns that form an element, in this order. Files may have further columns.
-  std::vector<CsvColumn> columns;
+  std::vector<CsvColumn> columns = {};
   /// Whether the first record of each file is a header with the names of the columns.
   bool has_header = false;
   char delimiter = ',';

@@ -239,7 +239,8 @@ struct GradientReducerOptions {
 /// gradients are set to zero by zero_grad(false). After zero_grad(true), autograd stores a new gradient, and the
 /// reducer copies it to the arena and makes parameter.grad() the view again. On a GPU, gradients are memory of PyTorch.
 /// Buckets are made of the parameters that require a gradient now, in reverse order. The module must keep the same
-/// parameters, dtypes and devices: call module.to() before. Buffers are not reduced. The module is not changed, except
+/// parameters, dtypes and devices: call module.to() before; after it, backward or `finish` throws
+/// Error(failed_precondition). Buffers are not reduced. The module is not changed, except
 /// for its gradients; backward works as before when the reducer has been destroyed.
 ///
 /// If a backward would change a gradient that is already being reduced, because the parameter has had a gradient
@@ -328,6 +329,7 @@ class GradientReducer {
     std::shared_ptr<int> pauses = std::make_shared<int>(0);  ///< number of NoSyncs
   };
   struct State {
+    void check_unmoved(const Parameter& parameter) const;
     void add_replica(const ::torch::nn::Module& module);
     void check_replicas(const Communicator& communicator) const;
     void before_accumulation(std::size_t replica, std::size_t k) const;
@@ -433,9 +435,20 @@ inline void GradientReducer::State::before_accumulation(std::size_t replica, std
   }
 }
 
+/// A parameter that module.to() has changed has another gradient than the one that is reduced.
+inline void GradientReducer::State::check_unmoved(const Parameter& parameter) const {
+  if (parameter.tensor.scalar_type() == parameter.gradient.scalar_type() &&
+      parameter.tensor.device() == parameter.gradient.device())
+    return;
+  throw Error(Code::failed_precondition, "GradientReducer: the dtype or device of \"" + parameter.name +
+                                             "\" has changed since the GradientReducer was created; create it after "
+                                             "module.to()");
+}
+
 /// Autograd has stored the gradient.
 inline void GradientReducer::State::after_accumulation(std::size_t replica, std::size_t k, bool has_gradient) {
   Parameter& parameter = replicas[replica].parameters[k];
+  check_unmoved(parameter);
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   if (!has_gradient || !gradient.defined()) return;
   if (!gradient.is_same(parameter.gradient)) {
@@ -454,6 +467,7 @@ inline void GradientReducer::State::after_accumulation(std::size_t replica, std:
 inline void GradientReducer::State::complete_gradients(std::size_t replica) {
   const at::NoGradGuard no_grad;
   std::vector<Parameter>& parameters = replicas[replica].parameters;
+  for (const Parameter& parameter : parameters) check_unmoved(parameter);
   std::vector<float> unused(parameters.size());
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     unused[k] = parameters[k].is_computed ? 0.0F : 1.0F;

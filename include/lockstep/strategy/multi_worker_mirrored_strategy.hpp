@@ -40,14 +40,14 @@ struct MultiWorkerOptions {
   /// Devices of this rank, one for each local replica: at least one device, and no device twice. Ranks may have
   /// different numbers of devices. Default: the devices that `default_devices` selects. If there are both CPUs and GPUs
   /// among the devices of all ranks, reductions go through host memory.
-  std::optional<std::vector<Device>> devices;
+  std::optional<std::vector<Device>> devices = {};
   /// Selects the devices of ranks that do not set `devices`. Equal on all ranks. Default: cpus. (tf.distribute uses all
   /// GPUs of the machine. In lockstep, step functions are C++, which computes in host memory unless it was written for
   /// GPUs, and the devices of a job must not depend on the machine.)
   DefaultDevices default_devices = DefaultDevices::cpus;
   /// Deadlines and order of the strategy's collectives. The strategy sets `local_replicas` and `name` itself.
   /// Default: the options of the communicator.
-  std::optional<CommunicatorOptions> communication;
+  std::optional<CommunicatorOptions> communication = {};
   /// Options of all collectives of the strategy, equal on all ranks. `timeout_seconds` overrides the deadlines of
   /// `communication`. All other options are merged with the options of single calls. If NCCL is requested, the
   /// constructor throws Error(unavailable) on all ranks unless all replicas are on GPUs that NCCL connects.

@@ -257,7 +257,7 @@ def plot_list(environment, rows):
     names, common = names_of_calls(rows)
     labels = [row["mode"].replace("_", " ") + ("" if len(set(names)) == 1 else "\n" + name) for name, row in zip(names, rows)]
     # MPI has no call for several tensors, and is compared by the faster of its other modes
-    labels = [f"{label}\n(MPI: {row['mpi_call'].split(', ')[-1].replace('_', ' ')})" if row["mode"] == "one_plan" and row.get("mpi_call")
+    labels = [f"{label}\n(MPI: {row['mpi_call'].split(', ')[-1].replace('_', ' ')})" if row["mode"] not in ("one_by_one", "buckets") and row.get("mpi_call")
               else label for label, row in zip(labels, rows)]
     sides = [("", "lockstep", HUES[0])] + ([(prefix, peer, lighter(HUES[0]))] if prefix else [])
     width = 0.8 / len(sides)

@@ -20,8 +20,15 @@ std::string_view to_string(ListMode mode) noexcept {
     case ListMode::one_plan: return "one_plan";
     case ListMode::one_by_one: return "one_by_one";
     case ListMode::buckets: return "buckets";
+    case ListMode::gradient_buckets: return "gradient_buckets";
   }
   return {};
+}
+
+std::span<const ListMode> modes_of(const Job& job) noexcept {
+  static constexpr std::array all{ListMode::one_plan, ListMode::one_by_one, ListMode::buckets,
+                                  ListMode::gradient_buckets};
+  return std::span(all).first(job.replicas_per_rank == 1 ? all.size() : all.size() - 1);
 }
 
 ListTensors::ListTensors(const ListCase& what, const Memory& memory) : what_(what), memory_(memory) {

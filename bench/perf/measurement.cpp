@@ -8,6 +8,7 @@
 #include "bench/perf/mpi_call.hpp"
 #include "bench/perf/mpi_list.hpp"
 #include "bench/perf/our_call.hpp"
+#include "bench/perf/our_buckets.hpp"
 #include "bench/perf/our_list.hpp"
 #include "bench/perf/peer.hpp"
 
@@ -137,8 +138,13 @@ std::vector<Row> Measurement::run(const ListCase& what) {
   const ListTensors ours(what, memory_);
   std::optional<ListTensors> peers;
   Implementations implementations;
-  for (const ListMode mode : list_modes) {
-    implementations.push_back(std::make_unique<OurList>(ours, job_, mode, options_, communicator_));
+  const std::span<const ListMode> modes = modes_of(job_);
+  for (const ListMode mode : modes) {
+    if (mode == ListMode::gradient_buckets) {
+      implementations.push_back(std::make_unique<OurBuckets>(ours, job_, options_, communicator_));
+    } else {
+      implementations.push_back(std::make_unique<OurList>(ours, job_, mode, options_, communicator_));
+    }
   }
   if (peers_) {
     peers.emplace(peers_what, peer_memory_);
@@ -159,8 +165,9 @@ std::vector<Row> Measurement::run(const ListCase& what) {
 std::vector<Row> Measurement::list_rows(const ListCase& what, const PeerCall& peer,
                                         const std::vector<Outcome>& outcomes, std::optional<double> limit_us) const {
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < list_modes.size(); ++i) {
-    Row row{.identity = identity_of(what, list_modes[i], job_), .bytes = what.as_one().bytes()};
+  const std::span<const ListMode> modes = modes_of(job_);
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    Row row{.identity = identity_of(what, modes[i], job_), .bytes = what.as_one().bytes()};
     row.tensors = static_cast<std::int64_t>(what.counts.size());
     row.bus_factor = bus_factor(Collective::all_reduce);
     row.ours = outcomes[i];
@@ -169,11 +176,11 @@ std::vector<Row> Measurement::list_rows(const ListCase& what, const PeerCall& pe
     row.peer_name = peer_name(options_.compare);
     row.is_same_peer_call = peer.is_same;
     if (peers_) {
-      const Outcome& one_by_one = outcomes[list_modes.size()];
-      const Outcome& buckets = outcomes[list_modes.size() + 1];
-      ListMode mode = list_modes[i];
-      // MPI has no call that takes a list: one_plan is compared with the faster of MPI's two modes
-      if (mode == ListMode::one_plan) {
+      const Outcome& one_by_one = outcomes[modes.size()];
+      const Outcome& buckets = outcomes[modes.size() + 1];
+      ListMode mode = modes[i];
+      // MPI has no call that takes a list: other modes than these two are compared with the faster of them
+      if (mode != ListMode::one_by_one && mode != ListMode::buckets) {
         mode = one_by_one.times_us.p50 <= buckets.times_us.p50 ? ListMode::one_by_one : ListMode::buckets;
       }
       row.peer = mode == ListMode::one_by_one ? one_by_one : buckets;

@@ -27,7 +27,7 @@ po::options_description size_options() {
       "stepbytes,i", text_value("SIZE"), "each size is SIZE more than the one before, instead of -f")(
       "list", text_value("LIST"),
       "resnet50, bert_base or a file with one number of elements per line: an all_reduce of these gradients in place, "
-      "as one call, one by one, and in buckets of 25 MiB");
+      "as one call, one by one, in buckets of 25 MiB, and by GradientBuckets");
   return sizes;
 }
 

@@ -93,7 +93,7 @@ std::vector<Identity> identities_of(const RunPlan& plan, const Options& options,
     }
   }
   for (const ListCase& what : plan.lists) {
-    for (const ListMode mode : list_modes) all.push_back(identity_of(what, mode, job));
+    for (const ListMode mode : modes_of(job)) all.push_back(identity_of(what, mode, job));
   }
   return all;
 }

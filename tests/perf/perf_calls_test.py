@@ -11,7 +11,7 @@ COLLECTIVES = ['all_reduce', 'reduce', 'reduce_scatter', 'all_gather', 'all_gath
                'scatter_v', 'all_to_all', 'all_to_all_v', 'broadcast', 'barrier']
 IN_PLACE = {'all_reduce', 'reduce', 'broadcast'}
 ROOTED = {'reduce', 'gather', 'gather_v', 'scatter', 'scatter_v', 'broadcast'}
-MODES = ['one_plan', 'one_by_one', 'buckets']
+MODES = ['one_plan', 'one_by_one', 'buckets', 'gradient_buckets']
 
 
 def bus_factor(collective, ranks):
@@ -76,7 +76,7 @@ def waits_for_asynchronous_calls(h):
     assert all(not row['async'] and row['posted_us'] is None for row in rows), rows
 
 
-def reduces_lists_in_three_ways(h):
+def reduces_lists_in_each_mode(h):
     counts = h.file('1\n# a comment\n\n1000   # another\n70001\n16\n8000000\n3\n')
     rows, _, text = h.rows(['--list', counts, '--compare', 'mpi', '--limit', '-d', 'f32,bf16'], calls=('2', '1'))
     finds_nothing_wrong(rows)
@@ -84,9 +84,10 @@ def reduces_lists_in_three_ways(h):
     for row in rows:
         assert (row['list'], row['tensors'], row['count'], row['in_place']) == (counts, 6, 8071021, True), row
         assert row['mpi_wrong'] == 0 and row['limit_us'] is None if h.ranks == 1 else row['limit_us'] > 0, row
-    for one_plan, one_by_one, buckets in (rows[:3], rows[3:]):
+    for one_plan, one_by_one, buckets, gradient_buckets in (rows[:4], rows[4:]):
         assert one_by_one['mpi_call'] == 'f32 sum, one_by_one' and buckets['mpi_call'] == 'f32 sum, buckets', rows
-        assert one_plan['mpi_time_us'] == min(one_by_one['mpi_time_us'], buckets['mpi_time_us']), rows
+        for row in (one_plan, gradient_buckets):
+            assert row['mpi_time_us'] == min(one_by_one['mpi_time_us'], buckets['mpi_time_us']), rows
     assert 'all_reduce of ' + counts in text and 'one_by_one' in text, text
 
 
@@ -95,8 +96,8 @@ def reduces_lists_of_many_replicas_asynchronously(h):
     rows, _, _ = h.rows(['--list', counts, '--compare', 'mpi', '--async', '--replicas-per-rank', '2', '-d', 'all', '-o', 'all'],
                         calls=('1', '0'))
     finds_nothing_wrong(rows)
-    # bool has five ops, the integers no mean, the floats none on bits
-    assert len(rows) == len(MODES) * (4 * 5 + 8 * 7 + 5), len(rows)
+    # GradientBuckets is for one replica; bool has five ops, the integers no mean, the floats none on bits
+    assert len(rows) == 3 * (4 * 5 + 8 * 7 + 5), len(rows)
     assert all(row['posted_us'] > 0 for row in rows), rows
 
 
@@ -165,7 +166,7 @@ def counts_faults_planted_in_every_collective(h):
 
 
 TESTS = [measures_every_collective, gives_every_replica_a_part, compares_every_collective_with_mpi,
-         has_several_replicas_on_a_rank, waits_for_asynchronous_calls, reduces_lists_in_three_ways,
+         has_several_replicas_on_a_rank, waits_for_asynchronous_calls, reduces_lists_in_each_mode,
          reduces_lists_of_many_replicas_asynchronously, knows_resnet50, takes_memory_of_each_kind,
          calls_without_a_plan, shows_the_limit,
          runs_at_each_thread_level, counts_faults_planted_in_every_collective]

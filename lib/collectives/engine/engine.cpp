@@ -166,6 +166,20 @@ class Engine::MeasuredWait {
   const std::uint64_t begin_;  // 0: waits are not measured
 };
 
+/// Counts the calling thread as a thread that waits, and so drives the operations.
+class Engine::CountedWait {
+ public:
+  explicit CountedWait(std::atomic<int>& count) noexcept : count_(count) {
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  CountedWait(const CountedWait&) = delete;
+  CountedWait& operator=(const CountedWait&) = delete;
+  ~CountedWait() { count_.fetch_sub(1, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int>& count_;
+};
+
 void Engine::run(const std::shared_ptr<Operation>& operation) {
   require_caller(*operation);
   const std::uint64_t begin = measures_ ? time_stamp() : 0;
@@ -290,6 +304,7 @@ bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) 
 /// As `wait`; the trace shows that this thread has waited since the time stamp `begin`.
 bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until) {
   const MeasuredWait measured(*this, operation, begin);
+  const CountedWait counted(waiting_callers_);
   Backoff backoff(spins_);
   while (!test(operation)) {
     if (until && Clock::now() >= *until) return false;
@@ -442,7 +457,8 @@ void Engine::run_progress(const std::stop_token& stop) {
         work_.wait(lock, stop, has_work);
         backoff = Backoff(spins_);
       }
-      drive();
+      // a thread that waits does the same work; two threads would take the lock, and a core, from each other
+      if (waiting_callers_.load(std::memory_order_relaxed) == 0) drive();
     }
     backoff.pause_in_background();
   }

@@ -137,6 +137,7 @@ class Engine final : private JobMember {
  private:
   using Clock = std::chrono::steady_clock;
   class MeasuredWait;
+  class CountedWait;
 
   [[nodiscard]] bool is_forked_copy() const noexcept;
   [[nodiscard]] bool this_thread_may_call() const;
@@ -201,6 +202,8 @@ class Engine final : private JobMember {
   Clock::time_point family_answered_ LOCKSTEP_GUARDED_BY(mutex_){};
   Clock::time_point last_at_once_ LOCKSTEP_GUARDED_BY(mutex_){};  ///< begin of the last operation of `run_at_once`
   std::atomic<bool> knows_failures_{false};  // whether an exception may count as propagated; written under mutex_
+
+  std::atomic<int> waiting_callers_{0};  // number of threads inside wait_since
 
   std::condition_variable_any work_;
   std::jthread progress_;  // started under mutex_

@@ -44,6 +44,7 @@ std::uint64_t hash_of(const CallKey& key) {
     hash ^= hash >> 29;
     return true;
   };
+  add(key.place);
   for_each_word(key.items, add);
   for (const char each : key.name) add(static_cast<unsigned char>(each));
   return hash;
@@ -52,8 +53,8 @@ std::uint64_t hash_of(const CallKey& key) {
 }  // namespace
 
 bool PlanCache::matches(const Entry& entry, const CallKey& key) {
-  if (entry.kind != key.kind || entry.op != key.op || entry.root != key.root || entry.order != key.order ||
-      entry.name != key.name || entry.only_name != key.only_name) {
+  if (entry.place != key.place || entry.kind != key.kind || entry.op != key.op || entry.root != key.root ||
+      entry.order != key.order || entry.name != key.name || entry.only_name != key.only_name) {
     return false;
   }
   std::size_t next = 0;
@@ -71,8 +72,11 @@ std::list<PlanCache::Entry>::iterator PlanCache::locate(const CallKey& key, std:
 }
 
 std::shared_ptr<Operation> PlanCache::find(const CallKey& key) {
-  // a repetition of the previous call is found without a hash
-  if (!entries_.empty() && matches(entries_.front(), key)) return entries_.front().operation;
+  std::size_t compared = 0;
+  for (const Entry& entry : entries_) {
+    if (matches(entry, key)) return entry.operation;
+    if (++compared == recent_entries) break;
+  }
   const auto entry = locate(key, hash_of(key));
   if (entry == entries_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, entry);
@@ -85,8 +89,16 @@ void PlanCache::add(const CallKey& key, std::shared_ptr<Operation> operation) {
     entries_.erase(same_hash->second);
     by_hash_.erase(same_hash);
   }
-  Entry entry{
-      hash, key.kind, key.op, key.root, key.order, std::string(key.name), key.only_name, {}, std::move(operation)};
+  Entry entry{hash,
+              key.kind,
+              key.op,
+              key.root,
+              key.order,
+              std::string(key.name),
+              key.only_name,
+              key.place,
+              {},
+              std::move(operation)};
   for_each_word(key.items, [&](std::uint64_t word) {
     entry.words.push_back(word);
     return true;

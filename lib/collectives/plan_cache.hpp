@@ -29,7 +29,8 @@ struct CallKey {
   int root;
   int order;  ///< order of the call; -1: the communicator's default
   std::string_view name;
-  bool only_name;  ///< see ReduceOptions
+  bool only_name;        ///< see ReduceOptions
+  std::uintptr_t place;  ///< Operation::place_of the line of the call
   std::span<const Item> items;
 };
 
@@ -43,6 +44,8 @@ class PlanCache {
 
  private:
   static constexpr std::size_t most_entries = 1024;
+  /// Number of entries that are compared before a hash is computed: the calls of a short loop.
+  static constexpr std::size_t recent_entries = 4;
 
   struct Entry {
     std::uint64_t hash;
@@ -52,6 +55,7 @@ class PlanCache {
     int order;
     std::string name;
     bool only_name;
+    std::uintptr_t place;
     std::vector<std::uint64_t> words;  // encoding of the items
     std::shared_ptr<Operation> operation;
   };

@@ -65,14 +65,18 @@ class Operation {
 
   /// Sets the line of this rank's call, which errors show but ranks do not compare. Called before the agreement.
   void note_place(const std::source_location& where) noexcept {
-    constexpr std::uintptr_t odd = 0x9e3779b97f4a7c15;  // so that neighbouring texts of files and lines do not meet
-    const auto place = (reinterpret_cast<std::uintptr_t>(where.file_name()) * odd) ^ where.line();
+    const std::uintptr_t place = place_of(where);
     if (std::exchange(place_, place) == place) return;
     set_place(descriptor_, where);
     record_.call = 0;
     record_.metered_call = 0;
   }
-  /// A number that is different for each line that `note_place` gets.
+  /// A number for a line.
+  [[nodiscard]] static std::uintptr_t place_of(const std::source_location& where) noexcept {
+    constexpr std::uintptr_t odd = 0x9e3779b97f4a7c15;  // so that neighbouring texts of files and lines do not meet
+    return (reinterpret_cast<std::uintptr_t>(where.file_name()) * odd) ^ where.line();
+  }
+  /// `place_of` the line that `note_place` got last.
   [[nodiscard]] std::uintptr_t place() const noexcept { return place_; }
 
   /// Called on a node with shared memory when this rank arrives at the operation, once per run, before the agreement.

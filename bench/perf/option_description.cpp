@@ -5,6 +5,7 @@
 
 #include "apps/options/version.hpp"
 #include "bench/input/input_rate.hpp"
+#include "bench/perf/node_report.hpp"
 #include "bench/simulate/selection.hpp"
 #include "bench/simulate/simulation.hpp"
 #include "bench/strategy/strategy_cost.hpp"
@@ -50,7 +51,8 @@ po::options_description operation_options() {
       "replicas-per-rank", text_value("N"), "number of inputs and outputs of each rank (default: 1)")(
       "async", po::bool_switch(), "make asynchronous calls, then wait")(
       "unprepared", po::bool_switch(), "call all_reduce with its arguments, instead of running a prepared plan")(
-      "strategy", po::bool_switch(), strategy_help)("input", po::bool_switch(), input_help);
+      "node-report", po::bool_switch(), node_report_help)("strategy", po::bool_switch(), strategy_help)(
+      "input", po::bool_switch(), input_help);
   return operation;
 }
 

@@ -174,7 +174,8 @@ void read_operation(const po::variables_map& values, Options& options) {
 void read_collectives(const po::variables_map& values, Options& options) {
   const std::string names = text_or(values, "collective", "all_reduce");
   options.collectives = collectives("--collective", names);
-  const auto which = one_of("--in-place", text_or(values, "in-place", "both"), {"no", "yes", "both"});
+  const auto which =
+      one_of("--in-place", text_or(values, "in-place", options.node_report ? "yes" : "both"), {"no", "yes", "both"});
   if (which == 0) options.placements = {Placement::out_of_place};
   if (which == 1) options.placements = {Placement::in_place};
   for (const Collective collective : options.collectives) {
@@ -207,7 +208,8 @@ void check_nccl(const Options& options) {
 }
 
 void read_comparison(const po::variables_map& values, Options& options) {
-  options.compare = static_cast<Peer>(one_of("--compare", text_or(values, "compare", "none"), {"none", "mpi", "nccl"}));
+  options.compare = static_cast<Peer>(
+      one_of("--compare", text_or(values, "compare", options.node_report ? "mpi" : "none"), {"none", "mpi", "nccl"}));
   if (options.compare == Peer::mpi) options.thread_level = ThreadLevel::single;
   if (values.count("thread-level") != 0) {
     options.thread_level = static_cast<ThreadLevel>(one_of("--thread-level", values["thread-level"].as<std::string>(),
@@ -235,7 +237,8 @@ void read_memory(const po::variables_map& values, Options& options) {
     names.push_back(kind.name);
     if (!kind.is_on_gpus) host_names.push_back(kind.name);
   }
-  options.memory = names[one_of("--memory", text_or(values, "memory", "malloc"), names)];
+  options.memory =
+      names[one_of("--memory", text_or(values, "memory", options.node_report ? "arena" : "malloc"), names)];
   options.mpi_memory = host_names[one_of(
       "--mpi-memory", text_or(values, "mpi-memory", std::string(memory_kind(options.memory).peer).c_str()),
       host_names)];
@@ -322,6 +325,8 @@ void read_all_options(int argc, const char* const* argv, Options& options) {
   }
   options.show_selection = values["show-selection"].as<bool>();
   options.strategy = values["strategy"].as<bool>();
+  options.node_report = values["node-report"].as<bool>();
+  if (options.node_report) options.step_factor = 8;
   options.input = values["input"].as<bool>();
   read_sizes(values, options);
   read_collectives(values, options);

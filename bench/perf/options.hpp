@@ -59,6 +59,7 @@ struct Options {
   std::optional<ThreadLevel> thread_level;  ///< none: lockstep's default
   std::optional<Simulation> simulate;       ///< a cluster to simulate, instead of measuring
   bool show_selection = false;              ///< show the selected schedules, instead of measuring
+  bool node_report = false;                 ///< describe the node before the measurement
   bool strategy = false;                    ///< measure the strategy layer instead of collectives
   bool input = false;                       ///< measure the readers of files instead of collectives
 

@@ -11,6 +11,7 @@
 #include "bench/perf/job_checks.hpp"
 #include "bench/perf/machine.hpp"
 #include "bench/perf/measurement.hpp"
+#include "bench/perf/node_report.hpp"
 #include "bench/perf/options.hpp"
 #include "bench/perf/peer.hpp"
 #include "bench/perf/ping_pong.hpp"
@@ -188,6 +189,7 @@ int measure_collectives(Options options, const lockstep::Environment& environmen
   if (!is_possible) return exit_code::usage;
   if (options.compare == Peer::nccl && !all_accept(world, options.sources, [&] { check_own_gpus(job, node); }))
     return exit_code::usage;
+  if (options.node_report) report_node(node, world, options.sizes_bytes());
   return measure(options, plan, baseline, job, environment, node) ? exit_code::success : exit_code::failure;
 }
 

@@ -132,6 +132,16 @@ def calls_without_a_plan(h):
     assert all(row['prepared'] == (row['collective'] == 'all_reduce') for row in rows), rows
 
 
+def reports_the_node(h):
+    rows, _, text = h.rows(['--node-report', '-e', '4K'], calls=('2', '1'))
+    finds_nothing_wrong(rows)
+    assert [row['bytes'] for row in rows] == [8, 64, 512, 4096], rows
+    assert all(row['in_place'] and row['memory'] == 'arena' and row['mpi_wrong'] == 0 for row in rows), rows
+    assert f'Node report: {h.ranks} ranks on 1 nodes' in text and 'all_reduce in the arena' in text, text
+    lines = text.split('round trip of a cache line with rank 0\n')[1].split('#')[0].split('\n')
+    assert [int(line.split()[0]) for line in lines if line] == list(range(1, h.ranks)), text
+
+
 def shows_the_limit(h):
     rows, _, text = h.rows(['--collective', 'all', '-b', '64', '-e', '64K', '-f', '32', '--limit'])
     finds_nothing_wrong(rows)
@@ -168,7 +178,7 @@ def counts_faults_planted_in_every_collective(h):
 TESTS = [measures_every_collective, gives_every_replica_a_part, compares_every_collective_with_mpi,
          has_several_replicas_on_a_rank, waits_for_asynchronous_calls, reduces_lists_in_each_mode,
          reduces_lists_of_many_replicas_asynchronously, knows_resnet50, takes_memory_of_each_kind,
-         calls_without_a_plan, shows_the_limit,
+         calls_without_a_plan, reports_the_node, shows_the_limit,
          runs_at_each_thread_level, counts_faults_planted_in_every_collective]
 
 if __name__ == '__main__':

@@ -39,8 +39,8 @@ struct ListCase {
 
 /// How a list is divided into calls.
 enum class ListMode : std::uint8_t { one_plan, one_by_one, buckets, gradient_buckets };
-/// The modes of lockstep. `gradient_buckets` is lockstep::GradientBuckets, for ranks with one replica: it is called by a
-/// thread for each replica, but the benchmark has one thread.
+/// The modes of lockstep. `gradient_buckets` is lockstep::GradientBuckets, for ranks with one replica: it is called by
+/// a thread for each replica, but the benchmark has one thread.
 [[nodiscard]] std::span<const ListMode> modes_of(const Job& job) noexcept;
 [[nodiscard]] std::string_view to_string(ListMode mode) noexcept;
 

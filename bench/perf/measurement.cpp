@@ -7,8 +7,8 @@
 #include "bench/perf/limit.hpp"
 #include "bench/perf/mpi_call.hpp"
 #include "bench/perf/mpi_list.hpp"
-#include "bench/perf/our_call.hpp"
 #include "bench/perf/our_buckets.hpp"
+#include "bench/perf/our_call.hpp"
 #include "bench/perf/our_list.hpp"
 #include "bench/perf/peer.hpp"
 

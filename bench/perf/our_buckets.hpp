@@ -11,7 +11,6 @@
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/training/gradient_buckets.hpp>
 
-
 namespace perf {
 
 /// Declares all tensors ready, from the last to the first, and calls `finish`: no computation overlaps the reductions.

@@ -3,6 +3,8 @@
 
 #include "cluster/topology.hpp"
 
+#include "cluster/place.hpp"
+
 #include "base/check.hpp"
 
 #include <fmt/format.h>
@@ -111,6 +113,30 @@ Topology::Topology(const std::string& synthetic) : handle_(initialized()) {
   if (!cores_.empty()) return;
   // some virtual machines report no cores: each processor counts as one core
   for (const int cpu : numbers_of(processors_)) cores_.push_back(set_of(std::vector<int>{cpu}));
+}
+
+NodePlace place_of(const Topology& topology, const ProcessorSet& set) {
+  constexpr NodePlace unknown{-1, -1};
+  const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> processors(hwloc_bitmap_alloc(), hwloc_bitmap_free);
+  for (const int number : numbers_of(set)) hwloc_bitmap_set(processors.get(), static_cast<unsigned>(number));
+  const hwloc_obj_t object = hwloc_get_obj_covering_cpuset(topology.get(), processors.get());
+  if (object == nullptr) return unknown;
+  const auto index_of = [&](hwloc_obj_type_t type) {
+    const hwloc_obj_t found =
+        object->type == type ? object : hwloc_get_ancestor_obj_by_type(topology.get(), type, object);
+    return found == nullptr ? -1 : static_cast<std::int32_t>(found->logical_index);
+  };
+  const std::int32_t socket = index_of(HWLOC_OBJ_PACKAGE);
+  const std::int32_t domain = index_of(HWLOC_OBJ_L3CACHE);
+  if (domain >= 0) return {socket, domain};
+  if (socket < 0) return unknown;
+  const bool has_caches = hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_L3CACHE) > 0;
+  return {socket, has_caches ? -2 - socket : socket};
+}
+
+NodePlace place_of_this_process() {
+  static const NodePlace place = place_of(Topology(), allowed_processors());
+  return place;
 }
 
 std::span<const DeviceBackend> device_backends() noexcept { return backends; }

@@ -8,6 +8,8 @@
 
 #include <lockstep/cluster/host_topology.hpp>
 
+#include "schedule/levels.hpp"
+
 #include <hwloc.h>
 
 #include <bitset>
@@ -54,6 +56,10 @@ class Topology {
   std::vector<ProcessorSet> cores_;
   ProcessorSet processors_;
 };
+
+/// The socket and the last-level cache of the processors in `set`. Processors of several caches, or of several sockets,
+/// have numbers below 0.
+[[nodiscard]] NodePlace place_of(const Topology& topology, const ProcessorSet& set);
 
 /// Finds the devices of one kind. `device_backends` returns the backends of this build; the list is empty at present.
 /// Tests pass their own list.

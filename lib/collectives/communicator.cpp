@@ -260,8 +260,13 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   const detail::NodePath path = made.local_group() != nullptr ? detail::NodePath::memory : detail::NodePath::messages;
   state->schedules =
       std::make_shared<detail::ScheduleCache>(state->layout, made.node_leaders(), state->rank, chosen, path);
-  if (schedules.carries && made.node_group() == nullptr)
+  const detail::NodeGroup* const node = made.node_group();
+  if (schedules.carries && node == nullptr) {
     state->carry_steps = detail::make_carry_steps(state->layout, made.node_leaders(), state->rank, path);
+  } else if (schedules.carries && node->levels().count() > 1) {
+    state->carry_steps = std::make_shared<const detail::CarrySteps>(state->layout, node->levels(), state->rank);
+    state->level_schedule = detail::make_level_schedule(state->layout, node->levels(), state->rank);
+  }
   const auto refuse = [&](const std::string& text) {
     communicator.abort(text);
     const bool has_name = options.name != CommunicatorOptions().name;

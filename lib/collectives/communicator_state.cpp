@@ -12,6 +12,15 @@
 #include <utility>
 
 namespace lockstep {
+namespace {
+
+std::int64_t bytes_of_one_input(std::span<const detail::HostItem> items) {
+  std::int64_t bytes = 0;
+  for (const detail::HostItem& item : items) bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
+  return bytes;
+}
+
+}  // namespace
 
 std::shared_ptr<detail::Operation> Communicator::State::make_operation(const Call& call, std::span<const Item> items,
                                                                        const ReduceOptions& how) const {
@@ -29,8 +38,10 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
   const Order order = order_of(call, checked, how);
   auto descriptor = detail::make_descriptor(call, order, checked, how.name, how.only_name);
   if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
-  if (is_carried(call, descriptor, checked))
-    return detail::make_carried(descriptor, carry_steps, engine->transport().local_group(), std::move(checked));
+  if (is_carried(call, descriptor, checked)) {
+    detail::NodeGroup* const group = carry_steps->are_levels() ? nullptr : engine->transport().local_group();
+    return detail::make_carried(descriptor, carry_steps, group, std::move(checked));
+  }
   if (const auto schedule = schedule_of(call, checked)) {
     const bool may_be_forced = call.traits().reduces() && !call.traits().has_own_outputs();
     detail::add_schedule(descriptor, schedule->fingerprint(), may_be_forced ? schedules->forced_radices() : "");
@@ -40,14 +51,21 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
   if (detail::NodeGroup* const group = engine->transport().node_group()) {
     switch (call.traits().in_node) {
       case detail::NodeAlgorithm::reduce:
-        return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
+        if (level_schedule != nullptr && call.traits().has_schedules() &&
+            bytes_of_one_input(checked) <= detail::most_level_bytes) {
+          detail::add_schedule(descriptor, level_schedule->fingerprint(), "");
+          return detail::make_level_reduce(descriptor, level_schedule, *group, checked);
+        }
+        return detail::make_node_reduce(descriptor, layout, *group, checked, detail::tuning_for(layout.ranks()),
+                                        loop());
       case detail::NodeAlgorithm::copy: return detail::make_node_copy(descriptor, layout, *group, checked);
       case detail::NodeAlgorithm::none: break;
     }
   }
   if (call.traits().has_parts()) {
     detail::Transport& transport = engine->transport();
-    const bool are_consecutive = carry_steps != nullptr && carry_steps->are_possible();  // the ranks of each node
+    const bool are_consecutive =
+        carry_steps != nullptr && carry_steps->are_possible() && !carry_steps->are_levels();  // the ranks of each node
     detail::NodeGroup* const group = are_consecutive ? transport.local_group() : transport.node_group();
     const bool is_even = schedules != nullptr && schedules->is_even() && (are_consecutive || group == nullptr);
     return detail::make_part_exchange(descriptor, layout, rank, std::move(checked), group, is_even);
@@ -182,8 +200,14 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
     static_cast<void>(made->try_acquire());  // succeeds: the operation is new
     return made;
   }
-  const detail::CallKey key{call.kind, call.op,       call.root, how.order ? static_cast<int>(*how.order) : -1,
-                            how.name,  how.only_name, items};
+  const detail::CallKey key{.kind = call.kind,
+                            .op = call.op,
+                            .root = call.root,
+                            .order = how.order ? static_cast<int>(*how.order) : -1,
+                            .name = how.name,
+                            .only_name = how.only_name,
+                            .place = detail::Operation::place_of(how.where),
+                            .items = items};
   const bool has_key = !call.traits().has_rows();
   if (has_key) {
     const detail::MutexLock lock(mutex);

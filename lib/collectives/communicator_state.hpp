@@ -62,6 +62,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   std::shared_ptr<detail::Engine> engine;
   std::shared_ptr<detail::ScheduleCache> schedules;       // null until the numbers of replicas are known
   std::shared_ptr<const detail::CarrySteps> carry_steps;  // null before `schedules` is set; null if no data is carried
+  std::shared_ptr<const detail::RankSchedule> level_schedule;  // of a node with several levels; null otherwise
   mutable detail::Mutex mutex;
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);

@@ -82,7 +82,8 @@ bool detail::uses_control_blocks(const ReplicaLayout& layout, std::int64_t bytes
   if (bytes > static_cast<std::int64_t>(ControlBlock::payload_bytes)) return false;
   int most_replicas = 0;
   for (int rank = 0; rank < layout.ranks(); ++rank) most_replicas = std::max(most_replicas, layout.count(rank));
-  const ControlBlockUse use = control_block_use(rounds_in_node(layout, bytes), most_replicas, {});
+  const ControlBlockUse use =
+      control_block_use(rounds_in_node(layout, bytes), most_replicas, tuning_for(layout.ranks()));
   return use.always_flat || (use.fits && buffers == BufferKind::other);
 }
 
@@ -97,7 +98,15 @@ std::optional<std::int64_t> detail::carried_bytes(const CarrySteps& steps, std::
 std::string CommunicatorAccess::selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers) {
   if (bytes < 0) detail::throw_error(Code::invalid_argument, "selected_schedule: bytes is {}; give 0 or more", bytes);
   const Communicator::State& state = *communicator.state_;
-  const bool shares = state.engine->transport().node_group() != nullptr;
+  const detail::NodeGroup* const node = state.engine->transport().node_group();
+  if (state.level_schedule != nullptr) {
+    if (detail::carried_bytes(*state.carry_steps, bytes))
+      return fmt::format("with the agreement, levels {}", node->levels().text());
+    // of the radices, the first has no number: it is that of the ranks of a domain
+    if (bytes <= detail::most_level_bytes)
+      return fmt::format("levels {}{}", node->levels().radix(0), to_string(state.level_schedule->radices()).substr(1));
+  }
+  const bool shares = node != nullptr;
   return lockstep::selection(state.layout, shares ? Reach::shared_memory : Reach::messages, *state.schedules,
                              state.carry_steps.get(), bytes, buffers);
 }

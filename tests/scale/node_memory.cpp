@@ -6,6 +6,7 @@
 
 #include <lockstep/device/arena.hpp>
 
+#include "cluster/place.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <atomic>
@@ -27,11 +28,11 @@ void free_memory(void* data, std::size_t) { ::operator delete(data, std::align_v
 
 class SimulatedGroup final : public NodeGroup {
  public:
-  SimulatedGroup(int rank, std::vector<Member> members, std::vector<RankEnd*> ends)
-      : NodeGroup(rank, std::move(members)), ends_(std::move(ends)) {}
+  SimulatedGroup(int rank, std::vector<Member> members, std::shared_ptr<const Levels> levels,
+                 std::vector<RankEnd*> ends)
+      : NodeGroup(rank, std::move(members), std::move(levels)), ends_(std::move(ends)) {}
   ~SimulatedGroup() override {
-    staging().inputs.leak();  // another rank may still read it
-    staging().results.leak();
+    for (NodeMemory& memory : take_memory()) memory.leak();  // another rank may still read it
     depart(Departure::orderly);
   }
   void depart(Departure how) noexcept final {
@@ -64,8 +65,9 @@ struct ProcessGroupOffer::Parts {
   std::unique_ptr<NodeGroup> group;
 };
 
-ProcessGroupOffer::ProcessGroupOffer(bool share_memory) : parts_(std::make_unique<Parts>()) {
+ProcessGroupOffer::ProcessGroupOffer(bool share_memory, const NodePlace& place) : parts_(std::make_unique<Parts>()) {
   if (share_memory) parts_->introduction.control_block = reinterpret_cast<std::uintptr_t>(new RankEnd);
+  parts_->introduction.place = place;
 }
 ProcessGroupOffer::~ProcessGroupOffer() = default;
 const NodeIntroduction& ProcessGroupOffer::introduction() const noexcept { return parts_->introduction; }
@@ -78,7 +80,10 @@ bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members
     ends.push_back(reinterpret_cast<RankEnd*>(member.control_block));
     blocks.push_back({&ends.back()->control_block, nullptr, 0});
   }
-  parts_->group = std::make_unique<SimulatedGroup>(rank, std::move(blocks), std::move(ends));
+  std::vector<NodePlace> places;
+  for (const NodeIntroduction& member : members) places.push_back(member.place);
+  parts_->group = std::make_unique<SimulatedGroup>(rank, std::move(blocks), std::make_shared<const Levels>(places),
+                                                   std::move(ends));
   return true;
 }
 
@@ -86,6 +91,8 @@ std::unique_ptr<NodeGroup> ProcessGroupOffer::take() { return std::move(parts_->
 void ProcessGroupOffer::withdraw() noexcept {}
 
 std::size_t page_bytes() noexcept { return 4096; }
+
+NodePlace place_of_this_process() { return {}; }
 
 }  // namespace lockstep::detail
 

@@ -80,6 +80,11 @@ enum class BufferKind : std::uint8_t {
 ///                                       slice of all outputs
 ///   "slices through staging, 4 rounds"  as "slices in place", but the data is copied to and from staging memory,
 ///                                       because other ranks cannot map the buffers
+///   "with the agreement, levels 8.8.2"  in shared memory, on a node with many ranks: the data is beside the flags of
+///                                       the agreement, in which a rank reads the 8 ranks of a cache domain, then one
+///                                       rank of each of the 8 domains of its socket, then one rank of each socket
+///   "levels 8.8.r2"                     in shared memory after the agreement: in each level, the ranks divide the data
+///                                       or, after r, exchange all of it
 ///   "with the agreement"                by messages: the messages of the agreement carry the data
 ///   "direct exchange"                   by messages after the agreement: each rank receives its slice from all other
 ///                                       ranks, adds, and sends the result to them

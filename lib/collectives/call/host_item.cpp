@@ -7,6 +7,11 @@
 
 namespace lockstep::detail {
 
+std::vector<HostItem> without_outputs(std::vector<HostItem> items) {
+  for (HostItem& item : items) item.outputs.clear();
+  return items;
+}
+
 ElementRange HostItem::part_of(const Traits& kind, int replica, int replicas) const {
   return {first_of_part(kind, replica, replicas), first_of_part(kind, replica + 1, replicas)};
 }

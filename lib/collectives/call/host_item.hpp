@@ -59,6 +59,9 @@ struct HostItem {
   [[nodiscard]] std::int64_t first_of_part(const Traits& kind, int replica, int replicas) const;
 };
 
+/// The buffers that other ranks may access if every rank writes only its own outputs.
+[[nodiscard]] std::vector<HostItem> without_outputs(std::vector<HostItem> items);
+
 /// The address of element number `element` of a tensor that begins at `base` and has the type `dtype`.
 [[nodiscard]] inline const std::byte* at(const void* base, std::int64_t element, DType dtype) noexcept {
   return static_cast<const std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);

@@ -24,10 +24,6 @@ CarrySteps::CarrySteps(const ReplicaLayout& layout, std::span<const int> node_le
   first_ranks.push_back(layout_.ranks());
   if (nodes < 2) return;
   are_possible_ = true;
-  const auto note_blocks = [&](int first, int last) {
-    const auto blocks = aligned_blocks(layout_.first(first), layout_.first(last), layout_.replicas());
-    most_blocks_ = std::max(most_blocks_, blocks.size());
-  };
   const auto ranks_of = [&](int node) { return first_ranks[static_cast<std::size_t>(node)]; };
   for (int other = 0; other < layout_.ranks(); ++other) note_blocks(other, other + 1);
   for (int node = 0; node < nodes; ++node)
@@ -51,6 +47,23 @@ CarrySteps::CarrySteps(const ReplicaLayout& layout, std::span<const int> node_le
   for (int member = ranks_of(node); member <= ranks_of(node + 1); ++member) bounds_.front().push_back(member);
   for (const AgreementRound& round : pattern.rounds(node))
     std::transform(round.bounds.begin(), round.bounds.end(), std::back_inserter(bounds_.emplace_back()), ranks_of);
+}
+
+CarrySteps::CarrySteps(const ReplicaLayout& layout, const Levels& levels, int rank)
+    : layout_(layout), rank_(rank), are_possible_(true), are_levels_(true) {
+  for (int level = 0; level < levels.count(); ++level) {
+    bounds_.push_back(levels.bounds(level, rank));
+    for (int other = 0; other < layout_.ranks();) {
+      const std::vector<int> groups = levels.bounds(level, other);
+      for (std::size_t group = 0; group + 1 < groups.size(); ++group) note_blocks(groups[group], groups[group + 1]);
+      other = groups.back();
+    }
+  }
+}
+
+void CarrySteps::note_blocks(int first_rank, int last_rank) {
+  const auto blocks = aligned_blocks(layout_.first(first_rank), layout_.first(last_rank), layout_.replicas());
+  most_blocks_ = std::max(most_blocks_, blocks.size());
 }
 
 }  // namespace lockstep::detail

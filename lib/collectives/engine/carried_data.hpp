@@ -7,6 +7,8 @@
 
 #include <lockstep/cluster/replica_layout.hpp>
 
+#include "schedule/levels.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -48,14 +50,20 @@ class CarriedData {
   virtual void deliver(const std::byte* result) = 0;
 };
 
-/// The steps of the agreement that join parts of CarriedData, between nodes or between ranks without shared memory.
+/// The steps of the agreement that join parts of CarriedData: between nodes, between ranks without shared memory, or in
+/// the levels of a node.
 class CarrySteps {
  public:
   /// `node_leaders`: for every rank, the lowest rank of its node. If a node is not a range of consecutive ranks, no
   /// data is carried.
   CarrySteps(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank);
 
+  /// The levels of a node with several levels; each level is a step. `levels` has the ranks of `layout`.
+  CarrySteps(const ReplicaLayout& layout, const Levels& levels, int rank);
+
   [[nodiscard]] bool are_possible() const noexcept { return are_possible_; }
+  /// Whether the steps are the levels of a node.
+  [[nodiscard]] bool are_levels() const noexcept { return are_levels_; }
   [[nodiscard]] const ReplicaLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   /// By step, the groups of ranks whose parts this rank joins: group i has ranks [bounds[i], bounds[i+1]). Step 0 joins
@@ -70,9 +78,12 @@ class CarrySteps {
   [[nodiscard]] std::size_t most_blocks() const noexcept { return most_blocks_; }
 
  private:
+  void note_blocks(int first_rank, int last_rank);
+
   ReplicaLayout layout_;
   int rank_;
   bool are_possible_ = false;
+  bool are_levels_ = false;
   std::vector<std::vector<int>> bounds_;
   std::size_t messages_ = 0;
   std::size_t most_ranks_ = 1;

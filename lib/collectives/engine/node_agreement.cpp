@@ -3,6 +3,8 @@
 
 #include "collectives/engine/node_agreement.hpp"
 
+#include "base/processor.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -20,10 +22,17 @@ Descriptor descriptor_of(const ControlBlock& control_block, std::size_t slot) {
 }  // namespace
 
 NodeAgreement::NodeAgreement(NodeGroup& group) : group_(group) {
-  for (std::size_t slot = 0; slot < ControlBlock::slots; ++slot) {
+  if (group.levels().count() > 1) climb_.emplace(group);
+  std::vector<int> ranks;
+  if (climb_) {
+    ranks.assign(climb_->neighbours().begin(), climb_->neighbours().end());
+  } else {
     for (int rank = 0; rank < group.size(); ++rank) {
-      if (rank != group.rank()) peers_[slot].push_back(&group.control_block(rank).arrivals[slot]);
+      if (rank != group.rank()) ranks.push_back(rank);
     }
+  }
+  for (std::size_t slot = 0; slot < ControlBlock::slots; ++slot) {
+    for (const int rank : ranks) peers_[slot].push_back(&group.control_block(rank).arrivals[slot]);
   }
 }
 
@@ -56,6 +65,7 @@ bool NodeAgreement::show() {
     written_places_[slot_] = head_->place();
   }
   head_->arrive(tag_, arrival);
+  if (climb_) climb_->open(tag_, *head_, arrival);
   group_.at_flag();
   arrival.tag.store(tag_, std::memory_order_release);
   is_shown_ = true;
@@ -77,8 +87,9 @@ bool NodeAgreement::advance() {
     // a rank that has arrived and then abandoned the operation does not take part; its control message has the failure
     if (arrival.abandoned.load(std::memory_order_relaxed) == tag_) return false;
     differs_ = differs_ || arrival.hash.get() != hash_;
+    if (climb_) group_.at_read(climb_->neighbours()[next_], &arrival, line_bytes);
   }
-  return true;
+  return !climb_ || climb_->advance(differs_);
 }
 
 Summary NodeAgreement::summary() const {

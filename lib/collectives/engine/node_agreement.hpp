@@ -2,15 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Agreement through the control blocks of a node: each rank writes its descriptor beside its arrival flag, and compares
-// the descriptor hashes of all ranks. Cost: one transfer of a cache line between cores.
+// the descriptor hashes of all ranks. Cost: one transfer of a cache line between cores. On a node with many ranks, a
+// rank compares its call with those of a few neighbours, and level_climb has the further levels.
 
 #pragma once
 
 #include "collectives/engine/agreement.hpp"
+#include "collectives/engine/level_climb.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace lockstep::detail {
@@ -37,7 +40,8 @@ class NodeAgreement final : public Agreement {
   bool show();
 
   NodeGroup& group_;
-  std::array<std::vector<const Arrival*>, ControlBlock::slots> peers_;  // by slot: the arrivals of all other ranks
+  std::optional<LevelClimb> climb_;                                     // empty if there is one level
+  std::array<std::vector<const Arrival*>, ControlBlock::slots> peers_;  // by slot: the arrivals to read
   std::array<std::uint64_t, ControlBlock::slots> written_{};            // by slot: hash of the descriptor in the slot
   std::array<std::uintptr_t, ControlBlock::slots> written_places_{};    // by slot: Operation::place of that descriptor
   Operation* head_ = nullptr;

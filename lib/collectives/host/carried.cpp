@@ -4,6 +4,8 @@
 // Small collectives whose data travels in the messages of the agreement. A reduction sends partial results of the
 // canonical tree. The other collectives send the inputs of all ranks that have inputs, one after the other.
 //
+// In the levels of a large node, the data travels beside the flags; see engine/level_climb.
+//
 // Cost for each of N nodes: about log4 N rounds; in each round, messages of at most n bytes to about 3 other nodes.
 // Inside a node, the data is copied once into shared memory and once out of shared memory. In a reduction, n is the
 // number of bytes of one input, times the number of blocks that a group of ranks holds. In a broadcast or scatter, n is
@@ -32,7 +34,8 @@ class CarriedOperation : public Operation, public CarriedData {
   bool uses_transfers() const noexcept final { return false; }
   CarriedData* carried() noexcept final { return this; }
   void arrive(std::uint64_t tag, Arrival&) final {
-    if (group_->rank() != 0) pack(group_->own_control_block().payloads[ControlBlock::slot_of(tag)].bytes.data());
+    if (group_ == nullptr || group_->rank() == 0) return;
+    pack(group_->own_control_block().payloads[ControlBlock::slot_of(tag)].bytes.data());
   }
   void start(Transport&, Workspace&) final {}
   bool advance(Transport& transport, Workspace&) final { return transport.all_posted_left(); }
@@ -68,16 +71,16 @@ class CarriedReduction final : public CarriedOperation {
     }
   }
 
-  std::size_t own_bytes() const override { return reduction_.message_bytes(own_blocks_, all()); }
+  std::size_t own_bytes() const override { return bytes_of(own_blocks_); }
 
   std::size_t part_bytes(std::size_t step, std::size_t group) const override {
-    return reduction_.message_bytes(folds_[step].inputs[group], all());
+    return bytes_of(folds_[step].inputs[group]);
   }
   std::size_t bytes_after(std::size_t step) const override {
     if (step + 1 == folds_.size()) return reduction_.result_bytes();
-    std::size_t bytes = 0;
-    for (const auto& output : folds_[step].outputs) bytes += reduction_.layout_of(output.block).bytes(all());
-    return bytes;
+    std::vector<Block> blocks;
+    for (const auto& output : folds_[step].outputs) blocks.push_back(output.block);
+    return bytes_of(blocks);
   }
 
   void pack(std::byte* part) override {
@@ -133,6 +136,13 @@ class CarriedReduction final : public CarriedOperation {
   }
 
  private:
+  /// Bytes of the arrays of `blocks`, which are aligned; a single array of one tensor needs no bytes behind it.
+  [[nodiscard]] std::size_t bytes_of(std::span<const Block> blocks) const {
+    if (blocks.size() > 1 || reduction_.items.size() > 1) return reduction_.message_bytes(blocks, all());
+    const HostItem& item = reduction_.items.front();
+    const DType stored = is_leaf(blocks.front()) ? item.dtype : accumulation_dtype(reduction_.op, item.dtype);
+    return static_cast<std::size_t>(item.count()) * size_of(stored);
+  }
   [[nodiscard]] static bool is_leaf(const Block& block) noexcept { return block.last - block.first == 1; }
   [[nodiscard]] ElementRange all() const { return {0, reduction_.space.size()}; }
   static void copy(void* target, const void* source, std::int64_t count, DType dtype) {
@@ -270,6 +280,10 @@ class CarriedInputs final : public CarriedOperation {
   std::vector<std::size_t> offsets_;  // byte offset of each rank's inputs, then the end
 };
 
+/// Maximum number of bytes of the input of a reduction that each rank reduces for itself in the levels of a node. For
+/// larger inputs, ranks that share a cache divide the work.
+constexpr std::size_t most_replicated_bytes = 256;
+
 /// The sizes, in bytes, that decide whether data is carried. Equal on all ranks.
 struct CarriedBytes {
   std::size_t part = 0;  ///< size of the largest part
@@ -302,6 +316,10 @@ bool is_carried(const Descriptor& descriptor, const CarrySteps& steps, std::span
   const Traits& kind = descriptor.traits();
   if (!steps.are_possible() || kind.pattern == Pattern::barrier || kind.rows == Rows::own) return false;
   const CarriedBytes bytes = carried_bytes(descriptor, steps, items);
+  if (steps.are_levels()) {
+    const std::size_t most = kind.reduces() ? most_replicated_bytes * steps.most_blocks() : bytes.part;
+    return bytes.part <= std::min(most, ControlBlock::level_payload_bytes);
+  }
   // inside a node, the parts are on the control blocks, and only the leader joins them
   const bool fits_node = steps.most_ranks() == 1 || (bytes.part <= ControlBlock::payload_bytes &&
                                                      bytes.part * steps.most_ranks() <= most_joined_bytes);

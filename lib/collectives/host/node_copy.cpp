@@ -42,12 +42,6 @@ NodeRoles roles_of(const Descriptor& descriptor, const ReplicaLayout& layout, in
   return roles;
 }
 
-/// The buffers that other ranks may access: only inputs, because every rank writes only its own outputs.
-std::vector<HostItem> without_outputs(std::vector<HostItem> items) {
-  for (HostItem& item : items) item.outputs.clear();
-  return items;
-}
-
 class NodeCopy final : public NodeOperation {
  public:
   NodeCopy(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,

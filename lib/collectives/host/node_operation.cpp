@@ -20,7 +20,8 @@ std::size_t bytes_of_one_input(std::span<const HostItem> items) {
 ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning) {
   const std::size_t bytes = static_cast<std::size_t>(most_inputs) * rounds.front().input_bytes;
   const bool fits = rounds.size() == 1 && bytes <= ControlBlock::payload_bytes;
-  return {fits, fits && bytes <= std::max<std::size_t>(tuning.flat_bytes, 64)};
+  const bool always_flat = fits && bytes <= std::max<std::size_t>(tuning.flat_bytes, 64);
+  return {fits, always_flat, false};
 }
 
 NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
@@ -41,6 +42,16 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
   need_rounds();
   control_block_use_ =
       control_block_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning);
+  const bool has_one = items_.size() == 1 &&
+                       std::all_of(roles_.inputs.begin(), roles_.inputs.end(), [](int inputs) { return inputs <= 1; });
+  if (!control_block_use_.always_flat || !has_one || input_bytes_ > decltype(Arrival::data)::capacity) return;
+  control_block_use_.is_beside_tag = true;
+  beside_tags_.resize(static_cast<std::size_t>(layout.ranks()));
+}
+
+void NodeOperation::take_inputs_beside_tags() {
+  for (const int rank : roles_.producers)
+    work_.arrival_of(rank).data.get(std::span(beside_tags_[static_cast<std::size_t>(rank)]).first(input_bytes_));
 }
 
 /// Makes the rounds only when they are needed: for large items the list of rounds is long, and memory that is used in
@@ -62,13 +73,17 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   phase_ = Phase::gather;
   next_ = 0;
   if (inputs_of(rank_) == 0) return;
+  if (control_block_use_.is_beside_tag) {
+    arrival.data.put({static_cast<const std::byte*>(items_.front().inputs.front()), input_bytes_});
+    return;
+  }
   if (control_block_use_.always_flat) {
     stage_inputs(rounds_.front(), own_payload(), Staging::everything);
     return;
   }
   own_.refresh(group_);
-  arrival.table = static_cast<std::uint64_t>(own_.address());
-  arrival.table_id = own_.id();
+  arrival.table() = static_cast<std::uint64_t>(own_.address());
+  arrival.table_id() = own_.id();
   if (own_.is_visible()) return;
   arrival.flags = flag_staged;
   if (control_block_use_.fits) {
@@ -78,7 +93,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   need_rounds();
   group_.reserve_inputs(2 * staging_stride(rank_));
   const NodeMemory& staging = group_.staging().inputs;
-  arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging.data(), 2 * staging_stride(rank_)));
+  arrival.staging() = static_cast<std::uint64_t>(group_.address_of(staging.data(), 2 * staging_stride(rank_)));
   stage_inputs(rounds_.front(), staging.data(), Staging::what_others_need);
 }
 
@@ -101,6 +116,7 @@ void NodeOperation::start(Transport&, Workspace&) {
 
 bool NodeOperation::advance(Transport&, Workspace&) {
   if (mode_ == Mode::flat) {
+    if (control_block_use_.is_beside_tag) take_inputs_beside_tags();
     do_flat();
     return true;
   }
@@ -176,6 +192,8 @@ const std::byte* NodeOperation::payload_input(int rank, const StagedRange& stage
   const TensorRange& range = staged.range;
   if (rank == rank_)
     return at(static_cast<const std::byte*>(items_[range.item].inputs[i]), range.begin, items_[range.item].dtype);
+  if (control_block_use_.is_beside_tag)
+    return at(beside_tags_[static_cast<std::size_t>(rank)].data(), range.begin, items_[range.item].dtype);
   return group_.control_block(rank).payloads[work_.slot()].bytes.data() + i * rounds_.front().input_bytes +
          staged.input_offset;
 }
@@ -189,7 +207,7 @@ std::size_t NodeOperation::staging_stride(int rank) const {
 const std::byte* NodeOperation::staging_of(int rank) const {
   if (control_block_use_.fits) return group_.control_block(rank).payloads[work_.slot()].bytes.data();
   const std::size_t stride = staging_stride(rank);
-  return group_.resolve(rank, static_cast<NodeAddress>(work_.arrival_of(rank).staging.get()), 2 * stride) +
+  return group_.resolve(rank, static_cast<NodeAddress>(work_.arrival_of(rank).staging().get()), 2 * stride) +
          round_ % 2 * stride;
 }
 
@@ -217,8 +235,8 @@ bool NodeOperation::look_up_producers() {
   for (const int rank : roles_.producers) {
     PeerTable& peer = peers_[static_cast<std::size_t>(rank)];
     const Arrival& arrival = work_.arrival_of(rank);
-    if (inputs_of(rank) == 0 || peer.id() == arrival.table_id.get()) continue;
-    peer.read(group_, rank, static_cast<NodeAddress>(arrival.table.get()), arrival.table_id.get(), items_,
+    if (inputs_of(rank) == 0 || peer.id() == arrival.table_id().get()) continue;
+    peer.read(group_, rank, static_cast<NodeAddress>(arrival.table().get()), arrival.table_id().get(), items_,
               inputs_of(rank), descriptor().op);
     has_changed = true;
   }

@@ -5,9 +5,9 @@
 // reads the inputs of other ranks, and waits until the other ranks have read its own inputs.
 //
 // If the inputs of each rank have at most `flat_bytes` bytes, every rank copies its inputs to its control block. This
-// takes the time of one cache-line transfer between ranks. Larger inputs are read in place, which takes two transfers.
-// Memory that the other ranks cannot map is staged in rounds, with two transfers per round. node_plan.hpp defines the
-// rounds, their slices, and the owners of the slices.
+// takes the time of one cache-line transfer between ranks: inputs of up to 32 bytes are in the line of the arrival
+// flag. Larger inputs are read in place, which takes two transfers. Memory that the other ranks cannot map is staged in
+// rounds, with two transfers per round. node_plan.hpp defines the rounds, their slices, and the owners of the slices.
 
 #pragma once
 
@@ -21,6 +21,7 @@
 #include "collectives/host/operations.hpp"
 #include "transport/shm/node_group.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,8 +32,9 @@ namespace lockstep::detail {
 
 /// Whether inputs are copied to the control blocks. Equal on all ranks.
 struct ControlBlockUse {
-  bool fits = false;         ///< the inputs of each rank fit on its control block
-  bool always_flat = false;  ///< the inputs are so small that they are copied even if they can be read in place
+  bool fits = false;           ///< the inputs of each rank fit on its control block
+  bool always_flat = false;    ///< the inputs are so small that they are copied even if they can be read in place
+  bool is_beside_tag = false;  ///< each rank has one input, which fits into the cache line of its arrival flag
 };
 [[nodiscard]] ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs,
                                                 const NodeTuning& tuning);
@@ -122,6 +124,7 @@ class NodeOperation : public Operation {
   [[nodiscard]] virtual int private_owner() const noexcept { return -1; }
 
   void need_rounds();
+  void take_inputs_beside_tags();
   [[nodiscard]] std::byte* own_payload() const {
     return group_.own_control_block().payloads[work_.slot()].bytes.data();
   }
@@ -147,6 +150,8 @@ class NodeOperation : public Operation {
   OwnTable own_;
   std::vector<PeerTable> peers_;
   bool has_looked_up_ = false;
+  struct alignas(64) InputBesideTag : std::array<std::byte, decltype(Arrival::data)::capacity> {};
+  std::vector<InputBesideTag> beside_tags_;  // by rank: copies of the inputs; empty if they are not beside the tags
 
   // state of the current run
   Mode mode_ = Mode::flat;

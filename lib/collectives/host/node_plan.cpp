@@ -4,6 +4,7 @@
 #include "collectives/host/node_plan.hpp"
 
 #include "base/processor.hpp"
+#include "schedule/levels.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -13,8 +14,9 @@ namespace lockstep::detail {
 namespace {
 
 /// Minimum number of bytes of a slice, if there are several slices. For a smaller slice, the transfer of the cache
-/// lines at its two ends would cost more than the additions.
-constexpr std::size_t least_slice_bytes = 2048;
+/// lines at its two ends would cost more than the additions. On a node with many ranks, a slice has lines of so many
+/// inputs that the ends matter less than the number of ranks that share the work.
+constexpr std::size_t least_slice_bytes(int ranks) noexcept { return ranks <= Levels::most_neighbours ? 2048 : 128; }
 
 std::size_t padded(std::int64_t elements, DType dtype) {
   return whole_lines(static_cast<std::size_t>(elements) * size_of(dtype));
@@ -29,7 +31,7 @@ NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std
     bytes += static_cast<std::size_t>(counts.back()) * size_of(items[range.item].dtype);
   }
   const int owners =
-      static_cast<int>(std::clamp<std::size_t>(bytes / least_slice_bytes, 1, static_cast<std::size_t>(ranks)));
+      static_cast<int>(std::clamp<std::size_t>(bytes / least_slice_bytes(ranks), 1, static_cast<std::size_t>(ranks)));
   NodeRound round;
   round.slices.resize(static_cast<std::size_t>(ranks));
   const auto slices = even_slices(counts, owners);

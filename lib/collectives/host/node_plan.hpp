@@ -36,7 +36,8 @@ inline constexpr std::size_t unlimited_round_bytes = std::size_t{1} << 60;
 
 /// Cuts `items` into rounds with about `round_bytes` bytes of input per replica, and each round into slices for `ranks`
 /// owners. Returns at least one round; all rounds except the last are full. If slices for all ranks would be smaller
-/// than 2 KiB, the round has fewer owners, and the slices of the other ranks are empty.
+/// than 2 KiB, or 128 bytes if there are more than 8 ranks, the round has fewer owners, and the slices of the other
+/// ranks are empty.
 [[nodiscard]] std::vector<NodeRound> cut_rounds(std::span<const HostItem> items, ReduceOp op, int ranks,
                                                 std::size_t round_bytes);
 

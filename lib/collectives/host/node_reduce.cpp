@@ -56,10 +56,7 @@ std::vector<NodeRound> cut(const Descriptor& descriptor, const ReplicaLayout& la
 /// The buffers that other ranks may access. In a reduce_scatter these are the inputs only, because every rank writes
 /// only its own outputs.
 std::vector<HostItem> published(const Descriptor& descriptor, std::vector<HostItem> items) {
-  if (is_scatter(descriptor)) {
-    for (HostItem& item : items) item.outputs.clear();
-  }
-  return items;
+  return is_scatter(descriptor) ? without_outputs(std::move(items)) : items;
 }
 
 class NodeReduce final : public NodeOperation {

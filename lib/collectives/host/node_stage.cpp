@@ -57,8 +57,8 @@ std::size_t NodeStage::staged_offset(int member, std::size_t item, std::size_t r
 void NodeStage::arrive(std::uint64_t tag, Arrival& arrival) {
   work_.arrive(tag, arrival);
   has_looked_up_ = has_finished_ = false;
-  arrival.table = static_cast<std::uint64_t>(own_.address());
-  arrival.table_id = own_.id();
+  arrival.table() = static_cast<std::uint64_t>(own_.address());
+  arrival.table_id() = own_.id();
   arrival.flags = 0;
   if (own_.is_visible()) return;
   const std::size_t bytes = staged_bytes(member());
@@ -66,7 +66,7 @@ void NodeStage::arrive(std::uint64_t tag, Arrival& arrival) {
   arrival.flags = fits ? flag_staged : flag_refused;
   if (bytes == 0 || arrival.flags.get() == flag_refused) return;
   std::byte* const staging = group_.staging().inputs.data();
-  arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging, bytes));
+  arrival.staging() = static_cast<std::uint64_t>(group_.address_of(staging, bytes));
   stage_inputs(staging);
 }
 
@@ -107,11 +107,11 @@ void NodeStage::look_up() {
   for (const int other : others_) {
     const auto at = static_cast<std::size_t>(other);
     const Arrival& arrival = work_.arrival_of(other);
-    peers_[at].read(group_, other, static_cast<NodeAddress>(arrival.table.get()), arrival.table_id.get(), items_,
+    peers_[at].read(group_, other, static_cast<NodeAddress>(arrival.table().get()), arrival.table_id().get(), items_,
                     replicas_[at], op_);
     const std::size_t bytes = staged_bytes(other);
     staging_[at] = arrival.flags.get() == flag_staged && bytes != 0
-                       ? group_.resolve(other, static_cast<NodeAddress>(arrival.staging.get()), bytes)
+                       ? group_.resolve(other, static_cast<NodeAddress>(arrival.staging().get()), bytes)
                        : nullptr;
     for (std::size_t item = 0; item < items_.size(); ++item) {
       for (std::byte* const output : peers_[at].outputs(item)) {

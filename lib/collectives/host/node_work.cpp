@@ -17,7 +17,7 @@ namespace lockstep::detail {
 void NodeWork::arrive(std::uint64_t tag, Arrival& arrival) {
   tag_ = tag;
   slot_ = ControlBlock::slot_of(tag);
-  arrival.step_counter =
+  arrival.step_counter() =
       group_.own_control_block().step_counter.value.load(std::memory_order_relaxed);  // only this rank writes it
 }
 
@@ -70,7 +70,7 @@ void NodeWork::tick() {
 
 bool NodeWork::has_ticked(int member, std::size_t steps) const {
   return group_.control_block(member).step_counter.value.load(std::memory_order_acquire) >=
-         arrival_of(member).step_counter.get() + steps;
+         arrival_of(member).step_counter().get() + steps;
 }
 
 std::vector<int> NodeWork::await_consumers() const {

@@ -13,8 +13,10 @@
 #include "collectives/engine/operation.hpp"
 #include "collectives/engine/parallel_loop.hpp"
 #include "collectives/host/schedule_cache.hpp"
+#include "schedule/levels.hpp"
 #include "transport/shm/node_group.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -29,6 +31,14 @@ struct NodeTuning {
   std::size_t flat_bytes = 2048;
   std::size_t round_bytes = std::size_t{512} << 10;  ///< bytes per replica in one round of staged inputs
 };
+/// The sizes for reductions between `ranks` ranks: through the control blocks, each rank reads the inputs of all ranks,
+/// so that many ranks send fewer bytes in this way.
+[[nodiscard]] constexpr NodeTuning tuning_for(int ranks) noexcept {
+  NodeTuning tuning;
+  if (ranks > Levels::most_neighbours)
+    tuning.flat_bytes = std::max<std::size_t>(64, 4096 / static_cast<std::size_t>(ranks) / 64 * 64);
+  return tuning;
+}
 
 /// An all_reduce, reduce or reduce_scatter inside a node. `group` has one member for each rank of `layout`. If `loop`
 /// is not null, threads of this rank's other replicas share the work of this rank through `loop`.
@@ -36,6 +46,12 @@ struct NodeTuning {
                                                           NodeGroup& group, const std::vector<HostItem>& items,
                                                           const NodeTuning& tuning = {},
                                                           std::shared_ptr<ParallelLoop> loop = nullptr);
+
+/// An all_reduce in the levels of a node. `group` has one member for each rank of the schedule's layout; `schedule` is
+/// a result of make_level_schedule.
+[[nodiscard]] std::shared_ptr<Operation> make_level_reduce(const Descriptor& descriptor,
+                                                           std::shared_ptr<const RankSchedule> schedule,
+                                                           NodeGroup& group, const std::vector<HostItem>& items);
 
 /// A broadcast, all_gather, gather or barrier inside a node. `group` has one member for each rank of `layout`.
 [[nodiscard]] std::shared_ptr<Operation> make_node_copy(const Descriptor& descriptor, const ReplicaLayout& layout,
@@ -69,12 +85,12 @@ struct NodeTuning {
                                                                    int rank, std::vector<HostItem> items,
                                                                    NodeGroup* group = nullptr);
 
-/// Whether the data of this operation is small enough to travel in the messages of the agreement. The result is equal
+/// Whether the data of this operation is small enough to travel with the agreement. The result is equal
 /// on all ranks that make the same call.
 [[nodiscard]] bool is_carried(const Descriptor& descriptor, const CarrySteps& steps, std::span<const HostItem> items);
 
-/// An operation whose data travels in the messages of the agreement. `group` is the group of this node's ranks in a job
-/// of several nodes; null if ranks do not share memory.
+/// An operation whose data travels with the agreement. `group` is the group of this node's ranks in a job of several
+/// nodes; null if ranks do not share memory, and for the levels of a node.
 [[nodiscard]] std::shared_ptr<Operation> make_carried(const Descriptor& descriptor,
                                                       std::shared_ptr<const CarrySteps> steps, NodeGroup* group,
                                                       std::vector<HostItem> items);

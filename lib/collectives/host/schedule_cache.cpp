@@ -125,6 +125,19 @@ StageStep RankSchedule::step(const ElementSpace& space, int rank, int stage,
                      [&](ElementRange slices) { return ElementRange{start(slices.begin), start(slices.end)}; });
 }
 
+std::shared_ptr<const RankSchedule> make_level_schedule(const ReplicaLayout& layout, const Levels& levels, int rank) {
+  auto ranks = std::make_shared<RankLayout>();
+  for (int other = 0; other <= layout.ranks(); ++other) ranks->first_replica.push_back(layout.first(other));
+  ranks->first_rank = levels.domains();
+  Radices radices{{StageKind::node, levels.radix(0)}};
+  for (int level = 1; level < levels.count(); ++level) {
+    const int radix = levels.radix(level);
+    const bool replicates = level + 1 == levels.count() && radix == 2;
+    radices.push_back({replicates ? StageKind::replicate : StageKind::split, radix});
+  }
+  return std::make_shared<const RankSchedule>(std::move(ranks), rank, radices, 1);
+}
+
 ScheduleCache::ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
                              const ScheduleOptions& options, NodePath path)
     : layout_(rank_layout(layout, node_leaders)),

@@ -12,6 +12,7 @@
 #include "collectives/call/element_space.hpp"
 #include "collectives/call/host_item.hpp"
 #include "collectives/engine/carried_data.hpp"
+#include "schedule/levels.hpp"
 #include "schedule/mixed_radix.hpp"
 #include "schedule/planner.hpp"
 #include "schedule/radices.hpp"
@@ -99,6 +100,14 @@ enum class NodePath : std::uint8_t { messages, memory };
 [[nodiscard]] std::shared_ptr<const CarrySteps> make_carry_steps(const ReplicaLayout& layout,
                                                                  std::span<const int> node_leaders, int rank,
                                                                  NodePath path);
+
+/// The schedule of an all_reduce in the levels of a node. Its first stage joins the ranks of a domain. The last stage
+/// replicates if it joins two groups: to exchange whole slices then costs less than to exchange halves of them twice.
+[[nodiscard]] std::shared_ptr<const RankSchedule> make_level_schedule(const ReplicaLayout& layout, const Levels& levels,
+                                                                      int rank);
+/// Maximum number of bytes of an all_reduce in levels. If there are more bytes, the memory decides about the time, and
+/// all schedules move as many.
+inline constexpr std::int64_t most_level_bytes = std::int64_t{2} << 20;
 
 /// The schedule that the planner chooses for an all-reduce of `bytes` bytes. All sizes with the same next power of two
 /// get the same schedule. There is no schedule if all ranks are on one node, if there are only two ranks, or if the

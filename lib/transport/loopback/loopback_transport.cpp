@@ -24,13 +24,22 @@ using Bytes = std::vector<std::byte>;
 /// The state that all endpoints share. Each inbox has its own lock. A thread holds at most one of these locks.
 class Hub {
  public:
-  /// If `share_memory` is true, each endpoint gets the node group of its node.
-  Hub(std::vector<int> node_leaders, bool share_memory)
-      : node_leaders_(std::move(node_leaders)), inboxes_(node_leaders_.size()), share_memory_(share_memory) {
+  /// If `share_memory` is true, each endpoint gets the node group of its node. `places` is by rank, or empty.
+  Hub(std::vector<int> node_leaders, bool share_memory, std::vector<NodePlace> places = {})
+      : node_leaders_(std::move(node_leaders)),
+        inboxes_(node_leaders_.size()),
+        share_memory_(share_memory),
+        places_(std::move(places)) {
     if (!share_memory) return;
     std::map<int, std::vector<std::unique_ptr<NodeGroup>>> nodes;
     for (const int leader : node_leaders_) nodes[leader].emplace_back();
-    for (auto& [leader, ends] : nodes) ends = make_thread_groups(static_cast<int>(ends.size()));
+    for (auto& [leader, ends] : nodes) {
+      std::vector<NodePlace> here;
+      for (std::size_t rank = 0; rank < places_.size(); ++rank) {
+        if (node_leaders_[rank] == leader) here.push_back(places_[rank]);
+      }
+      ends = make_thread_groups(static_cast<int>(ends.size()), here);
+    }
     for (const int leader : node_leaders_) {
       groups_.push_back(std::move(nodes[leader].front()));
       nodes[leader].erase(nodes[leader].begin());
@@ -57,7 +66,12 @@ class Hub {
   [[nodiscard]] std::shared_ptr<Hub> split(std::size_t k, std::span<const int> members) {
     const MutexLock lock(mutex_);
     auto& part = splits_[{k, members.front()}];
-    if (!part) part = std::make_shared<Hub>(leaders_of(members), share_memory_);
+    if (!part) {
+      std::vector<NodePlace> places;
+      for (std::size_t i = 0; i < members.size() && !places_.empty(); ++i)
+        places.push_back(places_[static_cast<std::size_t>(members[i])]);
+      part = std::make_shared<Hub>(leaders_of(members), share_memory_, std::move(places));
+    }
     return part;
   }
 
@@ -83,6 +97,7 @@ class Hub {
   const std::vector<int> node_leaders_;
   std::deque<Inbox> inboxes_;
   const bool share_memory_;
+  const std::vector<NodePlace> places_;             // by rank; may be empty
   std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element is used only by the endpoint of its rank
   Mutex mutex_;
   std::map<std::pair<std::size_t, int>, std::shared_ptr<Hub>> splits_
@@ -326,8 +341,10 @@ std::vector<std::unique_ptr<Transport>> ends_of(const std::shared_ptr<Hub>& hub)
 
 }  // namespace
 
-std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory) {
-  return ends_of(std::make_shared<Hub>(std::vector<int>(static_cast<std::size_t>(size), 0), share_memory));
+std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory,
+                                                                 std::vector<NodePlace> places) {
+  return ends_of(
+      std::make_shared<Hub>(std::vector<int>(static_cast<std::size_t>(size), 0), share_memory, std::move(places)));
 }
 
 std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders,

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "cluster/place.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -39,6 +40,11 @@ void report_no_group(const std::string& why) {
   log_warning("ranks of this node communicate by messages, because they cannot share memory: {}", why);
 }
 
+/// A node of few ranks has one level, so that its places do not matter.
+NodePlace place_in(const MpiRanks& ranks) {
+  return ranks.size() <= Levels::most_neighbours ? NodePlace() : place_of_this_process();
+}
+
 }  // namespace
 
 int MpiRanks::nodes() const noexcept {
@@ -57,7 +63,7 @@ std::vector<int> MpiRanks::ranks_here() const {
 
 std::uint64_t next_transport_number() { return last_number.load() + 1; }
 
-MpiGroup::MpiGroup(MpiRanks parent) : parent_(std::move(parent)), offer_(parent_.share_memory) {}
+MpiGroup::MpiGroup(MpiRanks parent) : parent_(std::move(parent)), offer_(parent_.share_memory, place_in(parent_)) {}
 
 std::unique_ptr<MpiGroup> MpiGroup::first_of(MpiRanks ranks, int leader) {
   auto group = std::make_unique<MpiGroup>(std::move(ranks));

@@ -7,10 +7,14 @@
 
 #pragma once
 
+#include "schedule/levels.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 
 namespace lockstep::detail {
 
@@ -44,18 +48,74 @@ class LooseWord {
   std::atomic<T> value_{0};
 };
 
+/// Words that hold bytes. Words beside a tag hold data that needs no cache line of its own.
+template <std::size_t count>
+class LooseBytes {
+ public:
+  static constexpr std::size_t capacity = count * sizeof(std::uint64_t);
+
+  /// Stores at most `capacity` bytes.
+  void put(std::span<const std::byte> bytes) noexcept {
+    std::array<std::uint64_t, count> words{};
+    if (!bytes.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
+    for (std::size_t k = 0; k * sizeof(std::uint64_t) < bytes.size(); ++k) words_[k] = words[k];
+  }
+  /// Loads the first `bytes.size()` bytes.
+  void get(std::span<std::byte> bytes) const noexcept {
+    std::array<std::uint64_t, count> words{};
+    for (std::size_t k = 0; k * sizeof(std::uint64_t) < bytes.size(); ++k) words[k] = words_[k].get();
+    if (!bytes.empty()) std::memcpy(bytes.data(), words.data(), bytes.size());
+  }
+  [[nodiscard]] LooseWord<std::uint64_t>& word(std::size_t k) noexcept { return words_[k]; }
+  [[nodiscard]] const LooseWord<std::uint64_t>& word(std::size_t k) const noexcept { return words_[k]; }
+
+ private:
+  std::array<LooseWord<std::uint64_t>, count> words_;
+};
+
 /// The data that a rank publishes for one operation. The rank writes all members except `abandoned` before it writes
 /// `tag`. It leaves them unchanged until all ranks have completed or abandoned the operation.
 struct alignas(control_block_alignment) Arrival {
   std::atomic<std::uint64_t> tag{0};
   std::atomic<std::uint64_t> abandoned{0};  ///< tag of the last operation in this slot that the rank has abandoned
   LooseWord<std::uint64_t> hash;            ///< hash of the descriptor
-  LooseWord<std::uint64_t> step_counter;    ///< the rank's step counter when it arrived
-  LooseWord<std::uint64_t> table;           ///< NodeAddress of the table of the rank's buffers
-  LooseWord<std::uint64_t> table_id;        ///< a number that changes with the contents of the table
-  LooseWord<std::uint64_t> staging;         ///< NodeAddress of the rank's staging memory
+  /// The four words below, or the data of an operation that needs none of them.
+  LooseBytes<4> data;
   LooseWord<std::uint32_t> flags;
+
+  /// The rank's step counter when it arrived.
+  [[nodiscard]] LooseWord<std::uint64_t>& step_counter() noexcept { return data.word(0); }
+  [[nodiscard]] const LooseWord<std::uint64_t>& step_counter() const noexcept { return data.word(0); }
+  /// NodeAddress of the table of the rank's buffers.
+  [[nodiscard]] LooseWord<std::uint64_t>& table() noexcept { return data.word(1); }
+  [[nodiscard]] const LooseWord<std::uint64_t>& table() const noexcept { return data.word(1); }
+  /// A number that changes with the contents of the table.
+  [[nodiscard]] LooseWord<std::uint64_t>& table_id() noexcept { return data.word(2); }
+  [[nodiscard]] const LooseWord<std::uint64_t>& table_id() const noexcept { return data.word(2); }
+  /// NodeAddress of the rank's staging memory.
+  [[nodiscard]] LooseWord<std::uint64_t>& staging() noexcept { return data.word(3); }
+  [[nodiscard]] const LooseWord<std::uint64_t>& staging() const noexcept { return data.word(3); }
 };
+static_assert(sizeof(Arrival) == control_block_alignment && offsetof(Arrival, flags) < 64);  // one cache line
+
+/// What a rank knows after one level of the agreement (schedule/levels): about all ranks of its group.
+struct alignas(control_block_alignment) LevelLine {
+  std::atomic<std::uint64_t> tag{0};
+  LooseWord<std::uint64_t> differs;  ///< 1 if the ranks do not make the same call
+  LooseBytes<6> data;                ///< the part of CarriedData, if it has at most this size
+};
+
+/// How far a rank is in a reduction by levels.
+struct alignas(control_block_alignment) LevelProgress {
+  std::atomic<std::uint64_t> phase{0};              ///< see level_phase
+  std::array<LooseWord<std::uint64_t>, 4> scratch;  ///< by slot: NodeAddress of the rank's partial results
+};
+
+/// A number for a phase of the operation with the tag `tag`: greater for later phases and later operations.
+inline constexpr std::uint64_t most_level_phases = 16;
+[[nodiscard]] constexpr std::uint64_t level_phase(std::uint64_t tag, std::uint64_t phase) noexcept {
+  return tag * most_level_phases + phase;
+}
 
 struct ControlBlock {
   /// Consecutive operations use different slots, because a slow rank may still read the slot of the previous operation.
@@ -79,6 +139,10 @@ struct ControlBlock {
     std::array<std::byte, descriptor_bytes> bytes;
   };
 
+  /// Payloads of the levels: the part of level k begins at byte k * level_payload_bytes.
+  static constexpr std::size_t level_payload_bytes = 2048;
+  static_assert(Levels::most_levels * level_payload_bytes <= payload_bytes);
+
   /// Whether the ranks of all nodes made the same call. The first rank of this node writes the verdict for the other
   /// ranks of the node.
   struct alignas(control_block_alignment) Verdict {
@@ -89,6 +153,8 @@ struct ControlBlock {
 
   std::array<Arrival, slots> arrivals;
   std::array<Verdict, slots> verdicts;
+  std::array<std::array<LevelLine, Levels::most_levels - 1>, slots> levels;  ///< by slot and level, without level 0
+  LevelProgress level_progress;
   /// Number of steps that the rank has done, in all operations. A step is a part of the work on an operation; other
   /// ranks can wait until the rank has done it. A turn is a bounded amount of work inside a long step.
   Word step_counter;

@@ -54,4 +54,25 @@ void NodeGroup::reserve(NodeMemory& memory, StagingUse& use, std::size_t bytes) 
   }
 }
 
+std::byte* NodeGroup::reserve_scratch(std::size_t slot, std::size_t bytes) {
+  NodeMemory& memory = scratch_[slot];
+  if (memory.size() < bytes) {
+    memory = NodeMemory();
+    memory = allocate(std::max(std::bit_ceil(bytes), page_bytes()));
+  }
+  if (memory.data() == nullptr) {
+    throw_error(Code::unavailable, "out of shared memory: {} bytes requested for partial results; {}", bytes,
+                arena_status().text);
+  }
+  return memory.data();
+}
+
+std::vector<NodeMemory> NodeGroup::take_memory() noexcept {
+  std::vector<NodeMemory> all;
+  all.push_back(std::move(staging_.inputs));
+  all.push_back(std::move(staging_.results));
+  for (NodeMemory& memory : scratch_) all.push_back(std::move(memory));
+  return all;
+}
+
 }  // namespace lockstep::detail

@@ -7,8 +7,10 @@
 #pragma once
 
 #include "device/host/arena.hpp"
+#include "schedule/levels.hpp"
 #include "transport/shm/control_block.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,6 +33,9 @@ struct TestHooks {
   void (*at_flag)() = nullptr;  ///< called before each access to a synchronization word; may wait
   void (*at_turn)() = nullptr;  ///< called when a turn, a bounded amount of work in other ranks' memory, begins
   bool (*hides_memory)(const void* data) = nullptr;  ///< called for each buffer; true hides it from the other ranks
+  /// Called when member `reader` reads `bytes` bytes at `data`, which member `owner` has written for it: once for each
+  /// awaited flag and for each piece of data. Only in the levels of a node (see schedule/levels).
+  void (*at_read)(int reader, int owner, const void* data, std::size_t bytes) = nullptr;
   std::size_t most_staged_bytes = std::size_t{256} << 20;  ///< limit for staging; above it, the ranks use messages
 };
 
@@ -74,7 +79,9 @@ class NodeGroup {
     std::size_t size = 0;       ///< size of the member's shared memory
   };
 
-  NodeGroup(int rank, std::vector<Member> members) noexcept : rank_(rank), members_(std::move(members)) {}
+  /// `levels` are those of all members.
+  NodeGroup(int rank, std::vector<Member> members, std::shared_ptr<const Levels> levels) noexcept
+      : rank_(rank), members_(std::move(members)), levels_(std::move(levels)) {}
   NodeGroup(const NodeGroup&) = delete;
   NodeGroup& operator=(const NodeGroup&) = delete;
   virtual ~NodeGroup() = default;
@@ -85,6 +92,8 @@ class NodeGroup {
     return *members_[static_cast<std::size_t>(rank)].control_block;
   }
   [[nodiscard]] ControlBlock& own_control_block() const noexcept { return control_block(rank_); }
+
+  [[nodiscard]] const Levels& levels() const noexcept { return *levels_; }
 
   /// This rank leaves the group, and from now on the other members can see that it has left. Only the first call has an
   /// effect. The destructor calls depart(Departure::orderly).
@@ -115,6 +124,12 @@ class NodeGroup {
   void at_turn() const {
     if (test_hooks_ != nullptr && test_hooks_->at_turn != nullptr) [[unlikely]] {
       test_hooks_->at_turn();
+    }
+  }
+  /// Called when this rank reads `bytes` bytes at `data`, which `owner` has written for it.
+  void at_read(int owner, const void* data, std::size_t bytes) const {
+    if (test_hooks_ != nullptr && test_hooks_->at_read != nullptr) [[unlikely]] {
+      test_hooks_->at_read(rank_, owner, data, bytes);
     }
   }
   /// Whether a test hides this buffer from the other ranks.
@@ -153,8 +168,15 @@ class NodeGroup {
   void reserve_results(std::size_t bytes) { reserve(staging_.results, result_use_, bytes); }
   static constexpr int staging_history = 64;
 
+  /// The memory for partial results of an operation whose tag is in `slot`, at least `bytes` bytes. The contents are
+  /// lost, so no other rank may still read them: to be called when this rank arrives at the operation. Throws
+  /// Error(unavailable) if the arena is full.
+  [[nodiscard]] std::byte* reserve_scratch(std::size_t slot, std::size_t bytes);
+
  protected:
   [[nodiscard]] const Member& member(int rank) const noexcept { return members_[static_cast<std::size_t>(rank)]; }
+  /// All memory that other ranks may access until they leave the group.
+  [[nodiscard]] std::vector<NodeMemory> take_memory() noexcept;
 
  private:
   /// The recent reservations of one kind of staging memory.
@@ -166,20 +188,25 @@ class NodeGroup {
 
   int rank_;
   std::vector<Member> members_;
+  std::shared_ptr<const Levels> levels_;
   const TestHooks* test_hooks_ = nullptr;
   NodeStaging staging_;
+  std::array<NodeMemory, ControlBlock::slots> scratch_;
   StagingUse input_use_;
   StagingUse result_use_;
 };
 
 /// The endpoints of a group of `size` threads of this process. The threads can access all memory of each other.
-[[nodiscard]] std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size);
+/// `places` are those of the threads, by rank; if it is empty, the threads share all caches.
+[[nodiscard]] std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size,
+                                                                         std::span<const NodePlace> places = {});
 
 /// The data by which the other processes of a node find the memory of a member. Sent as bytes.
 struct NodeIntroduction {
   SegmentName segment;
   std::uint64_t control_block = 0;  ///< offset in the segment
   std::uint64_t closed = 0;         ///< offset in the segment of the flag that the member sets when it leaves
+  NodePlace place;
 };
 static_assert(std::is_trivially_copyable_v<NodeIntroduction>);
 
@@ -189,8 +216,8 @@ static_assert(std::is_trivially_copyable_v<NodeIntroduction>);
 class ProcessGroupOffer {
  public:
   /// Allocates the control block of this process. If `share_memory` is false, or if the allocation fails, the
-  /// introduction is empty. Local.
-  explicit ProcessGroupOffer(bool share_memory);
+  /// introduction is empty. `place` is where this process runs. Local.
+  explicit ProcessGroupOffer(bool share_memory, const NodePlace& place = {});
   ProcessGroupOffer(const ProcessGroupOffer&) = delete;
   ProcessGroupOffer& operator=(const ProcessGroupOffer&) = delete;
   ~ProcessGroupOffer();

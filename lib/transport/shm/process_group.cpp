@@ -83,12 +83,11 @@ void free_when_left(Remains&& remains) {
 
 class ProcessGroup final : public NodeGroup {
  public:
-  ProcessGroup(int rank, const std::vector<Member>& members, Remains&& owned)
-      : NodeGroup(rank, members), owned_(std::move(owned)) {}
+  ProcessGroup(int rank, const std::vector<Member>& members, std::shared_ptr<const Levels> levels, Remains&& owned)
+      : NodeGroup(rank, members, std::move(levels)), owned_(std::move(owned)) {}
 
   ~ProcessGroup() override {
-    owned_.memory.push_back(std::move(staging().inputs));
-    owned_.memory.push_back(std::move(staging().results));
+    for (NodeMemory& memory : take_memory()) owned_.memory.push_back(std::move(memory));
     depart(Departure::orderly);
     free_when_left(std::move(owned_));
   }
@@ -141,9 +140,10 @@ struct ProcessGroupOffer::Parts {
   Remains owned;
   int rank = 0;
   std::vector<NodeGroup::Member> members;  // all members after a successful `open`; empty before
+  std::shared_ptr<const Levels> levels;    // null before a successful `open`
 };
 
-ProcessGroupOffer::ProcessGroupOffer(bool share_memory) : parts_(std::make_unique<Parts>()) {
+ProcessGroupOffer::ProcessGroupOffer(bool share_memory, const NodePlace& place) : parts_(std::make_unique<Parts>()) {
   Arena& arena = Arena::of_this_process();
   const auto& segment = arena.segment();
   if (!share_memory || !segment) {
@@ -160,7 +160,8 @@ ProcessGroupOffer::ProcessGroupOffer(bool share_memory) : parts_(std::make_uniqu
   }
   const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(block) - segment->data());
   parts_->introduction = {segment->name(), begin + control_block_offset(begin),
-                          static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(closed) - segment->data())};
+                          static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(closed) - segment->data()),
+                          place};
   // default-initialized: payloads and descriptors need no initial values
   new (segment->data() + parts_->introduction.control_block) ControlBlock;
 }
@@ -169,7 +170,8 @@ ProcessGroupOffer::~ProcessGroupOffer() {
   if (!parts_) return;
   if (!parts_->members.empty()) {
     // makes the group and leaves it at once: its memory is freed when all members have left
-    static_cast<void>(std::make_unique<ProcessGroup>(parts_->rank, parts_->members, std::move(parts_->owned)));
+    static_cast<void>(
+        std::make_unique<ProcessGroup>(parts_->rank, parts_->members, parts_->levels, std::move(parts_->owned)));
   } else if (parts_->introduction.segment.nonce != 0) {
     for (NodeMemory& memory : parts_->owned.memory) memory.leak();  // other members may have mapped this memory
   }
@@ -196,7 +198,10 @@ bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members
     owned.closed.push_back(reinterpret_cast<Closed*>(segment->data() + other.closed));
     owned.segments.push_back(std::move(segment));
   }
+  std::vector<NodePlace> places;
+  for (const NodeIntroduction& each : members) places.push_back(each.place);
   parts_->rank = rank;
+  parts_->levels = std::make_shared<const Levels>(places);
   parts_->members = std::move(found);
   return true;
 }
@@ -204,7 +209,7 @@ bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members
 std::unique_ptr<NodeGroup> ProcessGroupOffer::take() {
   offer_default_memory_resource(arena_memory_resource());
   const std::unique_ptr<Parts> parts = std::move(parts_);
-  return std::make_unique<ProcessGroup>(parts->rank, parts->members, std::move(parts->owned));
+  return std::make_unique<ProcessGroup>(parts->rank, parts->members, parts->levels, std::move(parts->owned));
 }
 
 void ProcessGroupOffer::withdraw() noexcept { parts_.reset(); }

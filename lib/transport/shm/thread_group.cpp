@@ -26,14 +26,14 @@ struct Shared {
 
 class ThreadGroup final : public NodeGroup {
  public:
-  ThreadGroup(int rank, const std::vector<Member>& members, std::shared_ptr<Shared> shared)
-      : NodeGroup(rank, members), shared_(std::move(shared)) {}
+  ThreadGroup(int rank, const std::vector<Member>& members, std::shared_ptr<const Levels> levels,
+              std::shared_ptr<Shared> shared)
+      : NodeGroup(rank, members, std::move(levels)), shared_(std::move(shared)) {}
 
   ~ThreadGroup() override {
     {
       const MutexLock lock(shared_->mutex);
-      shared_->of_closed_ends.push_back(std::move(staging().inputs));
-      shared_->of_closed_ends.push_back(std::move(staging().results));
+      for (NodeMemory& memory : take_memory()) shared_->of_closed_ends.push_back(std::move(memory));
     }
     depart(Departure::orderly);
   }
@@ -65,12 +65,15 @@ class ThreadGroup final : public NodeGroup {
 
 }  // namespace
 
-std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size) {
+std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size, std::span<const NodePlace> places) {
   const auto shared = std::make_shared<Shared>(size);
   std::vector<NodeGroup::Member> members;
   for (ControlBlock& control_block : shared->control_blocks) members.push_back({&control_block, nullptr, 0});
+  const std::vector<NodePlace> same(places.empty() ? static_cast<std::size_t>(size) : 0);
+  const auto levels = std::make_shared<const Levels>(places.empty() ? std::span<const NodePlace>(same) : places);
   std::vector<std::unique_ptr<NodeGroup>> groups;
-  for (int rank = 0; rank < size; ++rank) groups.push_back(std::make_unique<ThreadGroup>(rank, members, shared));
+  for (int rank = 0; rank < size; ++rank)
+    groups.push_back(std::make_unique<ThreadGroup>(rank, members, levels, shared));
   return groups;
 }
 

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine/level_climb.hpp"
+
+#include "base/processor.hpp"
+
+#include <algorithm>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::size_t bytes_beside_tag(std::size_t level) {
+  return level == 0 ? decltype(Arrival::data)::capacity : decltype(LevelLine::data)::capacity;
+}
+
+}  // namespace
+
+LevelClimb::LevelClimb(NodeGroup& group) : group_(group) {
+  const int rank = group.rank();
+  std::size_t most_groups = 0;
+  for (int level = 0; level < group.levels().count(); ++level) {
+    levels_.push_back({group.levels().sources(level, rank)});
+    most_groups = std::max(most_groups, levels_.back().sources.size());
+  }
+  for (const int source : levels_.front().sources) {
+    if (source != rank) neighbours_.push_back(source);
+  }
+  copies_.resize(most_groups);
+  parts_.reserve(most_groups);
+}
+
+void LevelClimb::open(std::uint64_t tag, Operation& head, Arrival& arrival) {
+  tag_ = tag;
+  slot_ = ControlBlock::slot_of(tag);
+  data_ = head.carried();
+  level_ = 0;
+  is_finishing_ = true;
+  if (data_ == nullptr) return;
+  const std::size_t bytes = data_->own_bytes();
+  if (bytes > bytes_beside_tag(0)) {
+    data_->pack(payload(group_.rank(), 0, bytes).data());
+  } else {
+    data_->pack(own_.data());
+    arrival.data.put(std::span(own_).first(bytes));
+  }
+}
+
+std::span<std::byte> LevelClimb::payload(int rank, std::size_t level, std::size_t bytes) const {
+  return std::span(group_.control_block(rank).payloads[slot_].bytes)
+      .subspan(level * ControlBlock::level_payload_bytes, bytes);
+}
+
+bool LevelClimb::advance(bool& differs) {
+  while (true) {
+    if (is_finishing_) {
+      if (data_ != nullptr && !differs) join_parts();
+      if (level_ + 1 == levels_.size()) break;
+      ++level_;
+      show(differs);
+      next_ = 0;
+      is_finishing_ = false;
+    }
+    const std::vector<int>& sources = levels_[level_].sources;
+    for (; next_ < sources.size(); ++next_) {
+      if (sources[next_] == group_.rank()) continue;
+      const LevelLine& line = group_.control_block(sources[next_]).levels[slot_][level_ - 1];
+      group_.at_flag();
+      if (line.tag.load(std::memory_order_acquire) != tag_) return false;
+      group_.at_read(sources[next_], &line, line_bytes);
+      differs = differs || line.differs.get() != 0;
+    }
+    is_finishing_ = true;
+  }
+  if (data_ != nullptr && !differs) data_->deliver(result_.data());
+  return true;
+}
+
+/// Writes this rank's line of the level.
+void LevelClimb::show(bool differs) {
+  LevelLine& line = group_.own_control_block().levels[slot_][level_ - 1];
+  line.differs = differs ? 1 : 0;
+  if (data_ != nullptr && !differs) {
+    const std::size_t bytes = data_->bytes_after(level_ - 1);
+    if (bytes <= bytes_beside_tag(level_)) line.data.put(std::span(own_).first(bytes));
+  }
+  group_.at_flag();
+  line.tag.store(tag_, std::memory_order_release);
+}
+
+/// The part of group number `group` in the level.
+const std::byte* LevelClimb::part_of(std::size_t group) {
+  const int source = levels_[level_].sources[group];
+  const std::size_t bytes = data_->part_bytes(level_, group);
+  const bool is_own = source == group_.rank();
+  if (bytes > bytes_beside_tag(level_)) {
+    const std::span<std::byte> part = payload(source, level_, bytes);
+    if (!is_own) group_.at_read(source, part.data(), bytes);
+    return part.data();
+  }
+  const std::span<std::byte> copy = std::span(copies_[group]).first(bytes);
+  const ControlBlock& from = group_.control_block(source);
+  level_ == 0 ? from.arrivals[slot_].data.get(copy) : from.levels[slot_][level_ - 1].data.get(copy);
+  return copy.data();
+}
+
+/// Makes the part of the next level, or the result.
+void LevelClimb::join_parts() {
+  parts_.clear();
+  for (std::size_t group = 0; group < levels_[level_].sources.size(); ++group) parts_.push_back(part_of(group));
+  const std::size_t bytes = data_->bytes_after(level_);
+  std::byte* joined = own_.data();
+  if (level_ + 1 == levels_.size()) {
+    if (result_.size() < bytes) result_.resize(bytes);
+    joined = result_.data();
+  } else if (bytes > bytes_beside_tag(level_ + 1)) {
+    joined = payload(group_.rank(), level_ + 1, bytes).data();
+  }
+  data_->join(level_, parts_, joined);
+}
+
+}  // namespace lockstep::detail

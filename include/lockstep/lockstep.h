@@ -157,6 +157,16 @@ LOCKSTEP_C_CALL int lockstep_reduce(const lockstep_communicator* communicator, c
 LOCKSTEP_C_CALL int lockstep_reduce_scatter(const lockstep_communicator* communicator, const void* input, void* output,
                                             int64_t count, int dtype, int op, const char* file, int line);
 
+/// Writes the sum of x[i] * y[i] over the elements of all ranks to `*result`, with the same bits for every number of
+/// ranks and every distribution. `x` and `y` are the `count` elements of this rank, LOCKSTEP_F32 or LOCKSTEP_F64, from
+/// global index `offset` on. With y = x it is the square of the norm. See lockstep::reproducible::dot. Collective.
+LOCKSTEP_C_CALL int lockstep_reproducible_dot(const lockstep_communicator* communicator, const void* x, const void* y,
+                                              int64_t count, int dtype, int64_t offset, double* result,
+                                              const char* file, int line);
+/// As above, the sum of x[i].
+LOCKSTEP_C_CALL int lockstep_reproducible_sum(const lockstep_communicator* communicator, const void* x, int64_t count,
+                                              int dtype, int64_t offset, double* result, const char* file, int line);
+
 // ---- Requests
 
 /// Waits until the operation is complete, frees the request, also after an error, and sets `*request` to NULL. Returns

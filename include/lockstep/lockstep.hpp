@@ -27,6 +27,7 @@
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/plan.hpp>
+#include <lockstep/collectives/reproducible.hpp>
 #include <lockstep/collectives/request.hpp>
 #include <lockstep/collectives/schedule_model.hpp>
 #include <lockstep/context/context.hpp>

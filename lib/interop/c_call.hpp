@@ -56,6 +56,14 @@ class CCall {
   [[nodiscard]] ReduceOp op(int number) const;
   /// As above. Refuses a result of another dtype in the memory of the input: one of the two would have a wrong size.
   [[nodiscard]] ReduceOp op(int number, DType dtype, const void* input, const void* output) const;
+  /// `visit` of a zero of the type `dtype`, which must be float or double.
+  template <class Visit>
+  [[nodiscard]] double with_floats(int number, const Visit& visit) const {
+    const DType type = dtype(number);
+    if (type == DType::f32) return visit(float{});
+    if (type == DType::f64) return visit(double{});
+    refuse("dtype is {}; it must be LOCKSTEP_F32 or LOCKSTEP_F64", to_string(type));
+  }
   /// `count`, the argument of that name.
   [[nodiscard]] std::int64_t elements(std::int64_t count) const { return elements(count, "count", 1); }
   /// `count` times the number of ranks.

@@ -5,6 +5,8 @@
 
 #include "interop/c_call.hpp"
 
+#include <lockstep/collectives/reproducible.hpp>
+
 #include "collectives/make_communicator.hpp"
 
 #include <cstddef>
@@ -136,6 +138,32 @@ int lockstep_reduce_scatter(const lockstep_communicator* communicator, const voi
     const auto all = call.elements_of_all(count);
     call.communicator().reduce_scatter(input_of(input, type, all), output_of(output, result_dtype(how, type), n), how,
                                        call.options());
+  });
+}
+
+int lockstep_reproducible_dot(const lockstep_communicator* communicator, const void* x, const void* y,
+                              std::int64_t count, int dtype, std::int64_t offset, double* result, const char* file,
+                              int line) {
+  return run_call("reproducible_dot", communicator, file, line, [&](const CCall& call) {
+    if (result == nullptr) call.refuse("result is NULL");
+    const auto n = static_cast<std::size_t>(call.elements(count));
+    *result = call.with_floats(dtype, [&]<class T>(T) {
+      const std::span<const T> xs(static_cast<const T*>(x), n);
+      const std::span<const T> ys(static_cast<const T*>(y), n);
+      return lockstep::reproducible::dot(call.communicator(), xs, ys, offset, call.options());
+    });
+  });
+}
+
+int lockstep_reproducible_sum(const lockstep_communicator* communicator, const void* x, std::int64_t count, int dtype,
+                              std::int64_t offset, double* result, const char* file, int line) {
+  return run_call("reproducible_sum", communicator, file, line, [&](const CCall& call) {
+    if (result == nullptr) call.refuse("result is NULL");
+    const auto n = static_cast<std::size_t>(call.elements(count));
+    *result = call.with_floats(dtype, [&]<class T>(T) {
+      return lockstep::reproducible::sum(call.communicator(), std::span(static_cast<const T*>(x), n), offset,
+                                         call.options());
+    });
   });
 }
 

@@ -67,6 +67,13 @@ def prints_what_its_mpi_twin_prints(name, lines):
     return case
 
 
+def makes_the_same_iterations():
+    results = [launcher.run(ranks, programs["example-reproducible-solver"]) for ranks in (1, 2, 3, 4)]
+    for result in results:
+        expect(result.returncode == 0, result.stderr)
+        expect(result.stdout == results[0].stdout and " steps, residual 0x1." in result.stdout, result.stdout)
+
+
 def prints_the_heat_of_a_rod():
     result = launcher.run(2, program_if_built("example-heat", "there is no compiler for Fortran, or none that fits MPI and the sanitizers"))
     expect(result.returncode == 0, result.stderr)
@@ -175,6 +182,7 @@ sys.exit(run_cases([
      prints_what_its_mpi_twin_prints("example-ported-mpi", {2: 3, 3: 4})),
     ("conjugate gradients have the residuals that they had on MPI",
      prints_what_its_mpi_twin_prints("example-conjugate-gradient", {3: 15})),
+    ("a reproducible solver makes the same iterations on 1, 2, 3 and 4 ranks", makes_the_same_iterations),
     ("a program in C", prints("3 ranks, total 6, slowest 20\n", "example-collectives-c", ranks=3)),
     ("a program in Fortran", prints_the_heat_of_a_rod),
     ("a fit with Eigen", prints_a_fit_with_eigen),

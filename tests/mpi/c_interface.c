@@ -37,6 +37,19 @@ static void check_error(int code, int expected, const char* part, int line) {
 /// The sum of the ranks 0 to size - 1.
 static int sum_of_ranks(void) { return size * (size - 1) / 2; }
 
+static void test_reproducible_sums(const lockstep_communicator* world) {
+  const double x[3] = {1, 2, 3};
+  const float y[3] = {1, 2, 3};
+  const int64_t offset = 3 * (int64_t)rank;
+  double result = 0;
+  CHECK_OK(lockstep_reproducible_dot(world, x, x, 3, LOCKSTEP_F64, offset, &result, LOCKSTEP_HERE));
+  CHECK(result == 14.0 * size);
+  CHECK_OK(lockstep_reproducible_dot(world, y, y, 3, LOCKSTEP_F32, offset, &result, LOCKSTEP_HERE));
+  CHECK(result == 14.0 * size);
+  CHECK_OK(lockstep_reproducible_sum(world, x, 3, LOCKSTEP_F64, offset, &result, LOCKSTEP_HERE));
+  CHECK(result == 6.0 * size);
+}
+
 static void test_reductions(const lockstep_communicator* world) {
   float input[N], output[N];
   for (int i = 0; i < N; ++i) input[i] = (float)(rank + i);
@@ -278,6 +291,7 @@ int main(void) {
   CHECK_OK(lockstep_size(world, &size));
   if (failures == 0 && size <= MOST_RANKS) {
     test_reductions(world);
+    test_reproducible_sums(world);
     test_requests(world);
     test_copies(world);
     test_uneven_copies(world);

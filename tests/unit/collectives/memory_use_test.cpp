@@ -18,6 +18,7 @@
 #include <barrier>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <thread>
@@ -76,6 +77,28 @@ TEST(Memory, of_an_empty_communicator_grows_by_a_few_numbers_for_each_rank) {
   constexpr int many = 256;
   const std::size_t least = bytes_of_communicator(few);
   EXPECT_LE(bytes_of_communicator(many), least + 32 * static_cast<std::size_t>(many - few));
+}
+
+TEST(Memory, of_a_plan_does_not_grow_with_ranks_times_bytes) {
+  if (is_quick()) GTEST_SKIP() << "sanitizers do not fill in mallinfo2";
+  const ReplicaLayout layout(std::vector<int>(192, 1));
+  auto transports = detail::make_loopback_transports(layout.ranks(), true);
+  Communicator comm = CommunicatorAccess::make(std::move(transports.front()), short_deadline(60'000), layout);
+  std::vector<float> first(16);
+  const Plan warm = comm.prepare_all_reduce(first, ReduceOp::sum);
+  // nothing accesses the elements
+  const TensorView output{first.data(), DType::f32, Shape{std::int64_t{1} << 28}, Device{}};
+  const ConstTensorView input = output;
+  const Item item{std::span(&input, 1), std::span(&output, 1)};
+  const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  const auto begin = std::chrono::steady_clock::now();
+  const Plan plan = comm.prepare_all_reduce(std::span(&item, 1), ReduceOp::sum);
+  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
+  const std::size_t bytes = mallinfo2().uordblks + mallinfo2().hblkhd - before;
+  RecordProperty("bytes", std::to_string(bytes));
+  RecordProperty("milliseconds", std::to_string(time.count()));
+  EXPECT_LE(bytes, std::size_t{256} << 10);
+  EXPECT_LE(time.count(), 20);  // 1 ms on a machine that does nothing else
 }
 
 TEST(Memory, of_an_operation_under_way_is_freed_after_the_operation) {

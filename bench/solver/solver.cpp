@@ -6,9 +6,11 @@
 //   mpirun -n 2 lockstep-solver [ROUNDS]
 //
 // Measures, with MPI and with lockstep in turns: a loop of all_reduces of one double; a loop of broadcasts, gathers and
-// all_gathers of 8 bytes; and iterations of a conjugate-gradient solver, which has two dot products and exchanges the
-// rows at the borders by plain MPI. Prints the medians of the rounds (default: 41). Exit code 1 if a result is wrong.
+// all_gathers of 8 bytes; iterations of a conjugate-gradient solver, which has two dot products and exchanges the rows
+// at the borders by plain MPI; and dot products of long vectors, which lockstep computes reproducibly. Prints the
+// medians of the rounds (default: 41). Exit code 1 if a result is wrong.
 
+#include <lockstep/collectives/reproducible.hpp>
 #include <lockstep/interop/mpi.hpp>
 #include <lockstep/lockstep.hpp>
 
@@ -18,9 +20,11 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,9 +33,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int calls = 2000;      // of one round
-constexpr int iterations = 200;  // of one round
-constexpr int rows = 1000;       // of each rank's part of the matrix
+constexpr int calls = 2000;          // of one round
+constexpr int iterations = 200;      // of one round
+constexpr int rows = 1000;           // of each rank's part of the matrix
+constexpr int dots = 20;             // of one round
+constexpr int elements = 1'000'000;  // of each rank's part of a long vector
 
 /// The sum of `value` over all ranks.
 using Sum = std::function<double(double)>;
@@ -126,6 +132,8 @@ int main(int argc, char** argv) {
   Solver solver;
   std::vector<double> all(static_cast<std::size_t>(size));
   double one = 1;
+  const std::vector<double> x(elements, 0.5);
+  const std::vector<double> y(elements, 2.0);
   const auto expect = [&](double found, double expected) { is_right = is_right && found == expected; };
   const std::array contests{
       Contest{"all_reduce of a double", calls,
@@ -165,6 +173,16 @@ int main(int argc, char** argv) {
                 is_right = is_right && std::isfinite(solver.run([&](double value) {
                              return comm.all_reduce(value, lockstep::ReduceOp::sum);
                            }));
+              }},
+      Contest{"dot product of 10^6 elements", dots,
+              [&] {
+                for (int k = 0; k < dots; ++k)
+                  expect(sum_by_mpi(std::inner_product(x.begin(), x.end(), y.begin(), 0.0)), double(elements) * size);
+              },
+              [&] {
+                for (int k = 0; k < dots; ++k)
+                  expect(lockstep::reproducible::dot(comm, x, y, std::int64_t{elements} * comm.rank()),
+                         double(elements) * size);
               }},
   };
   if (comm.rank() == 0) std::printf("%-30s %10s %10s %7s\n", "median of rounds, us", "MPI", "lockstep", "ratio");

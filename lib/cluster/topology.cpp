@@ -135,7 +135,13 @@ NodePlace place_of(const Topology& topology, const ProcessorSet& set) {
 }
 
 NodePlace place_of_this_process() {
-  static const NodePlace place = place_of(Topology(), allowed_processors());
+  static const NodePlace place = [] {
+    try {
+      return place_of(Topology(), allowed_processors());
+    } catch (const Error&) {  // the other ranks may wait for this one
+      return NodePlace{-1, -1};
+    }
+  }();
   return place;
 }
 

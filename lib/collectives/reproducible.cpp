@@ -64,10 +64,10 @@ class Tree {
 };
 
 /// What a rank tells the others about its part: the terms of blocks that it shares with other ranks, and the nodes of
-/// the tree that cover its own blocks, from left to right. Numbers follow from the range.
+/// the tree that cover its own blocks, from left to right. The numbers of terms and nodes follow from the range.
 struct Part {
   std::int64_t first = 0;  ///< index of the first element
-  std::int64_t last = 0;   ///< index behind the last element
+  std::int64_t last = 0;   ///< one past the index of the last element
   std::array<double, most_shared> head{};
   std::array<double, most_shared> tail{};
   std::array<double, most_nodes> nodes{};
@@ -186,8 +186,7 @@ double sum_over_ranks(const Communicator& communicator, std::string_view call, s
     parts.push_back(std::bit_cast<Part>(of_rank));
     order.push_back(rank);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return parts[a].first < parts[b].first; });
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return parts[a].first < parts[b].first; });
   detail::propagate(communicator, [&] { check_parts(call, parts, order); }, detail::FoundBy::all_ranks);
   Joined joined;
   for (const std::size_t rank : order) {
@@ -198,9 +197,11 @@ double sum_over_ranks(const Communicator& communicator, std::string_view call, s
 
 void check_offset(std::string_view call, std::int64_t offset, std::size_t elements) {
   if (offset < 0) detail::throw_error(Code::invalid_argument, "{}: offset is {}; it must be at least 0", call, offset);
-  if (offset <= std::numeric_limits<std::int64_t>::max() - static_cast<std::int64_t>(elements)) return;
-  detail::throw_error(Code::invalid_argument, "{}: offset is {}, and with {} elements beyond the largest index, {}",
-                      call, offset, elements, std::numeric_limits<std::int64_t>::max());
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() - block_elements;
+  if (offset <= most - static_cast<std::int64_t>(elements)) return;
+  detail::throw_error(Code::invalid_argument,
+                      "{}: offset is {}, and there are {} elements; their sum must be at most {}", call, offset,
+                      elements, most);
 }
 
 template <class T>

@@ -45,8 +45,9 @@ std::vector<int> positions(const std::vector<int>& below, const std::vector<int>
 
 Levels::Levels(std::span<const NodePlace> places) {
   const auto ranks = static_cast<int>(places.size());
-  const bool is_one_domain =
-      std::all_of(places.begin(), places.end(), [&](const NodePlace& place) { return place == places.front(); });
+  const bool is_one_domain = std::all_of(places.begin(), places.end(), [&](const NodePlace& place) {
+    return place == places.front() && place.domain >= 0;
+  });
   const std::vector<int> all{0, ranks};
   std::vector<int> single(places.size() + 1);
   std::iota(single.begin(), single.end(), 0);

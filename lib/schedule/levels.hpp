@@ -6,8 +6,8 @@
 // leader: after the last level, every rank has what it would have read from all ranks.
 //
 // P ranks on s sockets of d domains of g ranks read (g - 1) + (d - 1) + (s - 1) ranks each, in 3 steps, instead of
-// P - 1 ranks in one step. On large nodes that is faster, because a rank reads one line of another cache domain at a
-// time, in about 100 ns. Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce (2017).
+// P - 1 ranks in one step. On large nodes that is faster, because each line of another cache domain takes about 100 ns.
+// Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce (2017).
 
 #pragma once
 

@@ -34,8 +34,9 @@ void LevelClimb::open(std::uint64_t tag, Operation& head, Arrival& arrival) {
   tag_ = tag;
   slot_ = ControlBlock::slot_of(tag);
   data_ = head.carried();
+  hash_ = head.descriptor().hash;
   level_ = 0;
-  is_finishing_ = true;
+  have_lines_come_ = true;
   if (data_ == nullptr) return;
   const std::size_t bytes = data_->own_bytes();
   if (bytes > bytes_beside_tag(0)) {
@@ -53,13 +54,13 @@ std::span<std::byte> LevelClimb::payload(int rank, std::size_t level, std::size_
 
 bool LevelClimb::advance(bool& differs) {
   while (true) {
-    if (is_finishing_) {
+    if (have_lines_come_) {
       if (data_ != nullptr && !differs) join_parts();
       if (level_ + 1 == levels_.size()) break;
       ++level_;
       show(differs);
       next_ = 0;
-      is_finishing_ = false;
+      have_lines_come_ = false;
     }
     const std::vector<int>& sources = levels_[level_].sources;
     for (; next_ < sources.size(); ++next_) {
@@ -68,18 +69,32 @@ bool LevelClimb::advance(bool& differs) {
       group_.at_flag();
       if (line.tag.load(std::memory_order_acquire) != tag_) return false;
       group_.at_read(sources[next_], &line, line_bytes);
-      differs = differs || line.differs.get() != 0;
+      differs = differs || line.hash.get() != hash_;
     }
-    is_finishing_ = true;
+    have_lines_come_ = true;
   }
   if (data_ != nullptr && !differs) data_->deliver(result_.data());
   return true;
 }
 
+std::vector<int> LevelClimb::slowest() const {
+  std::vector<int> ranks;
+  std::size_t least = level_;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    const auto& lines = group_.control_block(rank).levels[slot_];
+    std::size_t reached = 0;
+    while (reached < least && lines[reached].tag.load(std::memory_order_acquire) == tag_) ++reached;
+    if (reached < least) ranks.clear();
+    if (reached < least || (reached == least && reached < level_)) ranks.push_back(rank);
+    least = std::min(least, reached);
+  }
+  return ranks;
+}
+
 /// Writes this rank's line of the level.
 void LevelClimb::show(bool differs) {
   LevelLine& line = group_.own_control_block().levels[slot_][level_ - 1];
-  line.differs = differs ? 1 : 0;
+  line.hash = differs ? ~hash_ : hash_;
   if (data_ != nullptr && !differs) {
     const std::size_t bytes = data_->bytes_after(level_ - 1);
     if (bytes <= bytes_beside_tag(level_)) line.data.put(std::span(own_).first(bytes));

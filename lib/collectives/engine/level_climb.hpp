@@ -36,6 +36,8 @@ class LevelClimb {
   /// Called when all neighbours have arrived, until the result is true: all ranks have arrived. `differs` is set if
   /// some ranks do not make the same call. If not, the carried data has been delivered.
   [[nodiscard]] bool advance(bool& differs);
+  /// The ranks that have written the fewest lines of this operation, if this rank has written more.
+  [[nodiscard]] std::vector<int> slowest() const;
 
  private:
   struct Level {
@@ -54,10 +56,11 @@ class LevelClimb {
   std::vector<int> neighbours_;
   std::uint64_t tag_ = 0;
   std::size_t slot_ = 0;
+  std::uint64_t hash_ = 0;       // of the descriptor of this rank
   CarriedData* data_ = nullptr;  // null if the operation carries no data
   std::size_t level_ = 0;
-  std::size_t next_ = 0;      // index of the first source in the level whose line has not come yet
-  bool is_finishing_ = true;  // whether all lines of the level have come
+  std::size_t next_ = 0;         // index of the first source in the level whose line has not come yet
+  bool have_lines_come_ = true;  // whether all lines of the level have come
   SmallPart own_{};
   std::vector<SmallPart> copies_;  // by group
   std::vector<const std::byte*> parts_;

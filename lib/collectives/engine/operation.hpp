@@ -73,7 +73,7 @@ class Operation {
   }
   /// A number for a line.
   [[nodiscard]] static std::uintptr_t place_of(const std::source_location& where) noexcept {
-    constexpr std::uintptr_t odd = 0x9e3779b97f4a7c15;  // so that neighbouring texts of files and lines do not meet
+    constexpr std::uintptr_t odd = 0x9e3779b97f4a7c15;  // so that neighbouring texts of files and lines do not collide
     return (reinterpret_cast<std::uintptr_t>(where.file_name()) * odd) ^ where.line();
   }
   /// `place_of` the line that `note_place` got last.

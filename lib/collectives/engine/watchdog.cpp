@@ -177,7 +177,7 @@ std::vector<int> Watchdog::missing_ranks(std::uint64_t epoch) const {
       continue;
     missing.push_back(rank);
   }
-  return missing;
+  return missing.empty() && !queue_.head().is_agreed() ? agreement_.slowest() : missing;
 }
 
 std::vector<int> Watchdog::awaited_ranks() const {

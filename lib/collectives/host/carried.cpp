@@ -136,9 +136,9 @@ class CarriedReduction final : public CarriedOperation {
   }
 
  private:
-  /// Bytes of the arrays of `blocks`, which are aligned; a single array of one tensor needs no bytes behind it.
+  /// Bytes of the arrays of `blocks`, which are aligned; a single array of one tensor needs no padding.
   [[nodiscard]] std::size_t bytes_of(std::span<const Block> blocks) const {
-    if (blocks.size() > 1 || reduction_.items.size() > 1) return reduction_.message_bytes(blocks, all());
+    if (blocks.size() != 1 || reduction_.items.size() != 1) return reduction_.message_bytes(blocks, all());
     const HostItem& item = reduction_.items.front();
     const DType stored = is_leaf(blocks.front()) ? item.dtype : accumulation_dtype(reduction_.op, item.dtype);
     return static_cast<std::size_t>(item.count()) * size_of(stored);

@@ -11,7 +11,8 @@
 // a cache line for each of the g - 1 other ranks of a stage, and as many in reverse.
 //
 // The partial results and results of a rank are in scratch memory, which is different for consecutive operations, like
-// the slots of the control block (ControlBlock::slots). So no rank waits at the end until others have read its memory.
+// the slots of the control block (ControlBlock::slots). So no rank waits at the end until others have read its scratch
+// memory.
 // Of user memory, other ranks read only the inputs, in stage 0, by the protocol of node_work.
 
 #include "base/check.hpp"
@@ -304,10 +305,18 @@ class LevelReduce final : public Operation {
       fold(step.stage);
       return true;
     }
+    // no rank waits for a rank without a share, so it must not look at memory of other ranks
+    if (!has_share()) return true;
     if (!work_.begin()) return false;
     look_up_neighbours();
     fold(step.stage);
     return work_.end();
+  }
+
+  /// Whether this rank adds something in stage 0.
+  [[nodiscard]] bool has_share() const {
+    const std::vector<SliceStep>& slices = stages_.front().work.slices;
+    return std::any_of(slices.begin(), slices.end(), [](const SliceStep& slice) { return slice.kept.size() > 0; });
   }
 
   void look_up_neighbours() {

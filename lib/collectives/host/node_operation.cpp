@@ -162,6 +162,7 @@ DataProgress NodeOperation::progress(const Transport&) const noexcept {
 }
 
 std::vector<int> NodeOperation::awaited_ranks() const {
+  if (mode_ == Mode::flat) return {};
   const bool is_gathering = phase_ == Phase::gather;
   std::vector<int> ranks;
   for (const int rank : is_gathering ? roles_.producers : roles_.consumers) {

@@ -14,8 +14,8 @@ namespace lockstep::detail {
 namespace {
 
 /// Minimum number of bytes of a slice, if there are several slices. For a smaller slice, the transfer of the cache
-/// lines at its two ends would cost more than the additions. On a node with many ranks, a slice has lines of so many
-/// inputs that the ends matter less than the number of ranks that share the work.
+/// lines at its two ends would cost more than the additions. With many ranks, the number of ranks that share the
+/// additions matters more.
 constexpr std::size_t least_slice_bytes(int ranks) noexcept { return ranks <= Levels::most_neighbours ? 2048 : 128; }
 
 std::size_t padded(std::int64_t elements, DType dtype) {

@@ -32,7 +32,7 @@ struct NodeTuning {
   std::size_t round_bytes = std::size_t{512} << 10;  ///< bytes per replica in one round of staged inputs
 };
 /// The sizes for reductions between `ranks` ranks: through the control blocks, each rank reads the inputs of all ranks,
-/// so that many ranks send fewer bytes in this way.
+/// so the limit is lower with many ranks.
 [[nodiscard]] constexpr NodeTuning tuning_for(int ranks) noexcept {
   NodeTuning tuning;
   if (ranks > Levels::most_neighbours)

@@ -105,8 +105,8 @@ enum class NodePath : std::uint8_t { messages, memory };
 /// replicates if it joins two groups: to exchange whole slices then costs less than to exchange halves of them twice.
 [[nodiscard]] std::shared_ptr<const RankSchedule> make_level_schedule(const ReplicaLayout& layout, const Levels& levels,
                                                                       int rank);
-/// Maximum number of bytes of an all_reduce in levels. If there are more bytes, the memory decides about the time, and
-/// all schedules move as many.
+/// Maximum number of bytes of an all_reduce in levels. For more bytes, the bandwidth of the memory limits the time, and
+/// node_reduce is used.
 inline constexpr std::int64_t most_level_bytes = std::int64_t{2} << 20;
 
 /// The schedule that the planner chooses for an all-reduce of `bytes` bytes. All sizes with the same next power of two

@@ -40,7 +40,7 @@ void report_no_group(const std::string& why) {
   log_warning("ranks of this node communicate by messages, because they cannot share memory: {}", why);
 }
 
-/// A node of few ranks has one level, so that its places do not matter.
+/// A node of few ranks has one level, so its places do not matter.
 NodePlace place_in(const MpiRanks& ranks) {
   return ranks.size() <= Levels::most_neighbours ? NodePlace() : place_of_this_process();
 }

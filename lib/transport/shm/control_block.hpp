@@ -101,8 +101,8 @@ static_assert(sizeof(Arrival) == control_block_alignment && offsetof(Arrival, fl
 /// What a rank knows after one level of the agreement (schedule/levels): about all ranks of its group.
 struct alignas(control_block_alignment) LevelLine {
   std::atomic<std::uint64_t> tag{0};
-  LooseWord<std::uint64_t> differs;  ///< 1 if the ranks do not make the same call
-  LooseBytes<6> data;                ///< the part of CarriedData, if it has at most this size
+  LooseWord<std::uint64_t> hash;  ///< hash of the descriptor; another number if the ranks of the group differ
+  LooseBytes<6> data;             ///< the part of CarriedData, if it has at most this size
 };
 
 /// How far a rank is in a reduction by levels.

@@ -59,6 +59,7 @@ std::byte* NodeGroup::reserve_scratch(std::size_t slot, std::size_t bytes) {
   if (memory.size() < bytes) {
     memory = NodeMemory();
     memory = allocate(std::max(std::bit_ceil(bytes), page_bytes()));
+    if (memory.data() == nullptr) memory = allocate(bytes);
   }
   if (memory.data() == nullptr) {
     throw_error(Code::unavailable, "out of shared memory: {} bytes requested for partial results; {}", bytes,

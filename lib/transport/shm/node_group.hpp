@@ -79,7 +79,7 @@ class NodeGroup {
     std::size_t size = 0;       ///< size of the member's shared memory
   };
 
-  /// `levels` are those of all members.
+  /// `levels` is equal on all members.
   NodeGroup(int rank, std::vector<Member> members, std::shared_ptr<const Levels> levels) noexcept
       : rank_(rank), members_(std::move(members)), levels_(std::move(levels)) {}
   NodeGroup(const NodeGroup&) = delete;

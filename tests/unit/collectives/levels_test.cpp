@@ -193,6 +193,39 @@ TEST_P(LevelsOf, a_node_find_a_rank_that_makes_another_call) {
   });
 }
 
+/// Every rank of a domain, of a socket, or of another part of the node makes the same call, but the others make
+/// another.
+TEST_P(LevelsOf, a_node_find_groups_that_make_another_call) {
+  const std::vector<NodePlace> places = GetParam().places();
+  const NodePlace last = places.back();
+  const auto half = static_cast<int>(places.size()) / 2;
+  const std::vector<std::function<bool(int)>> parts{
+      [&](int rank) { return places[static_cast<std::size_t>(rank)].domain == last.domain; },
+      [&](int rank) { return places[static_cast<std::size_t>(rank)].socket == last.socket; },
+      [&](int rank) { return rank >= half; }, [&](int rank) { return rank % 2 == 1; }};
+  on_node(GetParam(), long_limits(), [&](Communicator& comm) {
+    for (const auto& is_odd : parts) {
+      if (is_odd(0)) continue;                         // all ranks
+      for (const std::int64_t count : {3, 100'000}) {  // small calls, and a small one beside a large one
+        const std::int64_t own = is_odd(comm.rank()) ? count : 2;
+        Batch batch({{DType::f32, own}}, comm.layout(), comm.rank());
+        batch.reduce_in_place(0);
+        const std::string error = error_of([&] { comm.all_reduce(batch.items(), ReduceOp::sum); });
+        expect_all(error,
+                   {"mismatch:", "rank 0 calls all_reduce sum of f32 [2]", "f32 [" + std::to_string(count) + "]"});
+      }
+      comm.barrier();
+    }
+  });
+}
+
+TEST(LevelsOfANode, take_calls_without_tensors) {
+  on_node(nodes().back(), long_limits(), [](Communicator& comm) {
+    comm.all_reduce(std::span<const Item>(), ReduceOp::sum);
+    comm.broadcast(std::span<const Item>(), 0);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Nodes, LevelsOf, testing::ValuesIn(some_of(nodes())),
                          [](const auto& node) { return node.param.name; });
 

@@ -144,7 +144,7 @@ TEST(Memory, of_a_message_that_is_not_received_is_freed_when_the_send_has_failed
         const std::string said = testing::internal::GetCapturedStderr();
         EXPECT_EQ(memory->frees(), 1);
         EXPECT_NE(
-            said.find("16 bytes of memory were freed while send of f32 [4] at collectives/memory_use_test.cpp:118 "
+            said.find("16 bytes of memory were freed while send of f32 [4] at collectives/memory_use_test.cpp:141 "
                       "was using them: waited"),
             std::string::npos)
             << said;

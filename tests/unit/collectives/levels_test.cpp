@@ -325,20 +325,20 @@ constexpr int stopped_rank = 6;
 std::atomic<int> reads_before_stop;
 
 void stop_at_read(int reader, int, const void*, std::size_t) {
-  if (reader == stopped_rank && --reads_before_stop == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  if (reader == stopped_rank && --reads_before_stop == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
 }
 
 /// Rank 6 stops when it has read one of the 20 things that it reads: in each level of the agreement (reads 1 to 5), in
 /// each stage (6 to 12), and in each stage in reverse (13 to 20).
 TEST(LevelsOfANode, end_with_the_same_error_if_a_rank_stops_in_any_level) {
   const Node node{"", "pack:2 l3:2 core:4 pu:1", first(16), ones(16)};
-  for (const int read : some_of<int>({1, 4, 5, 6, 9, 11, 13, 15, 18})) {
+  for (const int read : some_of<int>({1, 5, 6, 11, 13, 18})) {
     detail::TestHooks hooks;
     hooks.at_read = stop_at_read;
     reads_before_stop = read;
     std::atomic<int> named{0};
     std::atomic<int> wrong{0};
-    on_node(node, short_deadline(700), [&](Communicator& comm) {
+    on_node(node, short_deadline(1500), [&](Communicator& comm) {
       CommunicatorAccess::set_test_hooks(comm, &hooks);
       std::vector<float> values(4000, 1.0F);
       const std::string error = error_of([&] { comm.all_reduce(std::span(values), ReduceOp::sum); });
@@ -356,7 +356,8 @@ TEST(LevelsOfANode, end_with_the_same_error_if_a_rank_stops_in_any_level) {
     });
     EXPECT_LE(reads_before_stop.load(), 0);
     EXPECT_EQ(wrong.load(), 0) << "read " << read;
-    EXPECT_GE(named.load(), read < 15 ? 3 : 0) << "read " << read;
+    // beside sanitizers, another rank may be late, too
+    EXPECT_GE(named.load(), read < 15 && !is_quick() ? 3 : 0) << "read " << read;
   }
 }
 

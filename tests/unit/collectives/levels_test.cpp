@@ -74,9 +74,10 @@ std::vector<int> uneven_replicas(std::size_t ranks) {
   return counts;
 }
 
+/// Nodes of at most 32 ranks in lanes in which threads are slow.
 std::vector<Node> nodes() {
   const std::vector<int> holes = with_holes(96);
-  return {
+  std::vector<Node> all{
       {"two_sockets_of_8_domains", "pack:2 l3:8 core:8 pu:1", first(128), ones(128)},
       {"two_sockets_of_12_domains", "pack:2 l3:12 core:8 pu:1", first(192), ones(192)},
       {"two_sockets_of_one_cache", "pack:2 l3:1 core:56 pu:1", first(112), ones(112)},
@@ -86,6 +87,8 @@ std::vector<Node> nodes() {
       {"in_another_order", "pack:2 l3:8 core:4 pu:1", round_robin(64, 2), ones(64)},
       {"few_ranks_of_each_domain", "pack:2 l3:8 core:2 pu:1", first(32), uneven_replicas(32)},
   };
+  if (is_quick()) std::erase_if(all, [](const Node& node) { return node.cores.size() > 32; });
+  return all;
 }
 
 struct Case {
@@ -226,8 +229,7 @@ TEST(LevelsOfANode, take_calls_without_tensors) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Nodes, LevelsOf, testing::ValuesIn(some_of(nodes())),
-                         [](const auto& node) { return node.param.name; });
+INSTANTIATE_TEST_SUITE_P(Nodes, LevelsOf, testing::ValuesIn(nodes()), [](const auto& node) { return node.param.name; });
 
 TEST(LevelsOfANode, serve_every_collective) {
   const Node node{"", "pack:2 l3:2 core:3 pu:1", first(12), {1, 2, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1}};
@@ -235,7 +237,8 @@ TEST(LevelsOfANode, serve_every_collective) {
 }
 
 TEST(LevelsOfANode, are_shown_by_the_selection) {
-  on_node(nodes().front(), long_limits(), [](Communicator& comm) {
+  const Node node{"", "pack:2 l3:8 core:8 pu:1", first(128), ones(128)};
+  on_node(node, long_limits(), [](Communicator& comm) {
     EXPECT_EQ(selected_schedule(comm, 8, BufferKind::arena), "with the agreement, levels 8.8.2");
     EXPECT_EQ(selected_schedule(comm, 64 << 10, BufferKind::other), "levels 8.8.r2");
     EXPECT_EQ(selected_schedule(comm, 64 << 20, BufferKind::arena), "slices in place");
@@ -285,6 +288,7 @@ Lines lines_of_all_reduce(const Node& node, std::size_t bytes) {
 }
 
 TEST(LevelsOfANode, read_few_cache_lines) {
+  if (is_quick()) GTEST_SKIP() << "the numbers are the same";
   const Node node = nodes().front();  // 2 sockets of 8 domains of 8 ranks
   // one line of each rank that a rank reads, with its data: 127 in one level
   EXPECT_EQ(lines_of_all_reduce(node, 8), (Lines{7, 7, 1}));

@@ -4,23 +4,16 @@
 #include "collectives/communicator_state.hpp"
 
 #include "collectives/call/check_items.hpp"
+#include "collectives/host/node_operation.hpp"
 #include "collectives/host/operations.hpp"
 #include "collectives/internal_call.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 namespace lockstep {
-namespace {
-
-std::int64_t bytes_of_one_input(std::span<const detail::HostItem> items) {
-  std::int64_t bytes = 0;
-  for (const detail::HostItem& item : items) bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
-  return bytes;
-}
-
-}  // namespace
 
 std::shared_ptr<detail::Operation> Communicator::State::make_operation(const Call& call, std::span<const Item> items,
                                                                        const ReduceOptions& how) const {
@@ -52,7 +45,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
     switch (call.traits().in_node) {
       case detail::NodeAlgorithm::reduce:
         if (level_schedule != nullptr && call.traits().has_schedules() &&
-            bytes_of_one_input(checked) <= detail::most_level_bytes) {
+            detail::bytes_of_one_input(checked) <= static_cast<std::size_t>(detail::most_level_bytes)) {
           detail::add_schedule(descriptor, level_schedule->fingerprint(), "");
           return detail::make_level_reduce(descriptor, level_schedule, *group, checked);
         }

@@ -12,8 +12,7 @@
 //
 // The partial results and results of a rank are in scratch memory, which is different for consecutive operations, like
 // the slots of the control block (ControlBlock::slots). So no rank waits at the end until others have read its scratch
-// memory.
-// Of user memory, other ranks read only the inputs, in stage 0, by the protocol of node_work.
+// memory. Of user memory, other ranks read only the inputs, in stage 0, by the protocol of node_work.
 
 #include "base/check.hpp"
 #include "base/processor.hpp"
@@ -207,7 +206,8 @@ class LevelReduce final : public Operation {
   struct Stage {
     StageStep work;
     StageFold fold;
-    std::vector<std::vector<std::size_t>> sources;  // by slice and group: index in sources_
+    std::vector<std::vector<std::size_t>>
+        sources;  // by slice and group: index in sources_; 0, this rank, for its own group
   };
   struct Step {
     bool folds;
@@ -285,14 +285,14 @@ class LevelReduce final : public Operation {
     if (reached < level_phase(tag_, phase)) return false;
     if (epoch_of_tag(reached / most_level_phases) != epoch_of_tag(tag_)) return false;
     group_.at_read(source.rank, &progress, line_bytes);
-    look_up_scratch(source);
+    look_up_scratch(source, source.layout.bytes());
     return true;
   }
 
-  void look_up_scratch(Source& source) const {
+  void look_up_scratch(Source& source, std::size_t bytes) const {
     const auto address =
         static_cast<NodeAddress>(group_.control_block(source.rank).level_progress.scratch[work_.slot()].get());
-    source.scratch = group_.resolve(source.rank, address, source.layout.bytes());
+    source.scratch = group_.resolve(source.rank, address, bytes);
   }
 
   /// Returns false if a rank whose inputs this rank reads has abandoned the operation.
@@ -323,11 +323,9 @@ class LevelReduce final : public Operation {
     for (std::size_t k = 0; k < neighbours_.size(); ++k) {
       const int rank = neighbours_[k];
       const Arrival& arrival = work_.arrival_of(rank);
-      Source& source = sources_[source_of(rank)];
       if (arrival.flags.get() == flag_staged) {
-        const auto address =
-            static_cast<NodeAddress>(group_.control_block(rank).level_progress.scratch[work_.slot()].get());
-        source.scratch = group_.resolve(rank, address, source.layout.bytes_with_inputs(replicas_of(rank)));
+        Source& source = sources_[source_of(rank)];
+        look_up_scratch(source, source.layout.bytes_with_inputs(replicas_of(rank)));
       } else if (tables_[k].id() != arrival.table_id().get()) {
         tables_[k].read(group_, rank, static_cast<NodeAddress>(arrival.table().get()), arrival.table_id().get(),
                         published_, replicas_of(rank), reduction_.op);
@@ -394,8 +392,7 @@ class LevelReduce final : public Operation {
           if (index == 0) {
             add_leaves(first_rank + static_cast<int>(group), range);
           } else {
-            const bool is_own = static_cast<int>(group) == stage.work.group;
-            const Source& source = sources_[is_own ? 0 : stage.sources[k][group]];
+            const Source& source = sources_[stage.sources[k][group]];
             add_partials(source, static_cast<int>(index), stage.fold.inputs[group], range);
           }
         }

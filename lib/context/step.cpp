@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -28,8 +29,17 @@ std::string text_of(const std::exception_ptr& exception) {
 
 }  // namespace
 
-Step::Step(ReplicaTeam& team) : team_(team), slots_(new Slot[static_cast<std::size_t>(team.local_replicas())]) {
-  for (int i = 0; i < team.local_replicas(); ++i) replicas_.emplace_back(StepAccess::make(*this, i));
+Step::Step(ReplicaTeam& team)
+    : team_(team),
+      slots_(new Slot[static_cast<std::size_t>(team.local_replicas())]),
+      groups_(new Group[static_cast<std::size_t>(groups())]) {
+  const int count = team.local_replicas();
+  for (int i = 0; i < count; ++i) replicas_.emplace_back(StepAccess::make(*this, i));
+  for (int first = 0; first < count; first += group_size) {
+    group_of(first).first = first;
+    group_of(first).size = std::min(group_size, count - first);
+  }
+  united_.size = count;
 }
 
 void Step::begin(Strategy* strategy, ReplicaTask task, RunMode mode) {
@@ -47,9 +57,16 @@ void Step::begin(Strategy* strategy, ReplicaTask task, RunMode mode) {
     slot(i).finished.store(false, std::memory_order_relaxed);
     slot(i).rendezvous = 0;
   }
+  for (int i = 0; i < groups(); ++i) {
+    Group& group = groups_[static_cast<std::size_t>(i)];
+    group.gathered.store(0, std::memory_order_relaxed);
+    group.released.store(0, std::memory_order_relaxed);
+  }
   released_.store(0, std::memory_order_relaxed);
   turn_.store(0, std::memory_order_relaxed);
   status_.store(Status::open, std::memory_order_relaxed);
+  aborted_.store(false, std::memory_order_relaxed);
+  ended_.store(0, std::memory_order_relaxed);
 }
 
 void Step::run_replica(int local) noexcept {
@@ -67,6 +84,7 @@ void Step::run_replica(int local) noexcept {
   if (replicas_.size() == 1) return;
   ReplicaTeam& team = team_;
   pass_turn(local);
+  ended_.fetch_add(1);
   slot(local).finished.store(true);
   team.waiter().wake();  // a nested step may be destroyed by now, but the team still exists
 }
@@ -108,6 +126,7 @@ bool Step::abort(const Error& error, bool only_if_open) noexcept {
       Status expected = Status::open;
       if (status_.compare_exchange_strong(expected, Status::aborted)) {
         abort_error_ = error;
+        aborted_.store(true);
         break;
       }
       if (expected == Status::aborted) return true;
@@ -120,6 +139,10 @@ bool Step::abort(const Error& error, bool only_if_open) noexcept {
 }
 
 void Step::throw_abort_error() {
+  // the call of this replica must exist while the leader of its group reads it
+  for (int i = 0; i < groups(); ++i) {
+    while (groups_[static_cast<std::size_t>(i)].reads_calls.load()) std::this_thread::yield();
+  }
   Error error = [this] {
     const detail::MutexLock lock(mutex_);
     LOCKSTEP_CHECK(abort_error_.has_value());
@@ -181,6 +204,10 @@ void StepAccess::check_use(const ReplicaContext& replica, std::string_view call)
 void StepAccess::name_merge_call(const ReplicaContext& replica, const UserCall& user) {
   check_use(replica, user.call);
   replica.step_.slot(replica.local_).user = user;
+}
+
+std::uint64_t StepAccess::lines_read(const ReplicaContext& replica) noexcept {
+  return replica.step_.slot(replica.local_).lines;
 }
 
 UserCall StepAccess::take_name(const ReplicaContext& replica) noexcept {

@@ -7,6 +7,12 @@
 // leader) waits for all local replicas, closes the rendezvous, checks that the calls agree, executes the call for the
 // rank, and sets the release number. If a replica cannot continue, that replica aborts the step. An aborted step
 // refuses all further rendezvous, so every replica leaves its step function by an exception.
+//
+// Cost in cache lines that another thread has written, since these are what a rendezvous of many threads waits for: the
+// replicas form groups of `group_size`. The first replica of each group waits for its group, compares its calls and
+// copies their arguments; the leader of the step does so for the first group, then reads one line and the copies of
+// every other group. Release numbers go back in the same two levels. With P replicas, no thread reads the arrival or
+// release of more than `group_size + P / group_size` others; up to `group_size` replicas are one group, in one level.
 
 #pragma once
 
@@ -110,10 +116,34 @@ class Step {
     std::uint32_t rendezvous = 0;           // number of calls that the replica has made
     const RendezvousCall* call = nullptr;   // published by the store to `arrived`
     UserCall user;                          // of the next merge_call of the replica; only its thread uses it
+    std::uint64_t lines = 0;                // cache lines of others that its thread has read; only its thread uses it
+  };
+  /// Consecutive local replicas. The arguments of a rendezvous: element [k * size + i] is leaf k of replica `first +
+  /// i`.
+  struct alignas(64) Group {
+    std::atomic<std::uint32_t> gathered{0};  // number of the last rendezvous whose arguments the fields below hold
+    std::atomic<bool> reads_calls{false};    // the leader of the group reads the calls of its members
+    int first = 0;
+    int size = 0;
+    std::exception_ptr error;  // set if the calls differ, or could not be copied
+    std::vector<ConstTensorView> inputs;
+    std::vector<TensorView> outputs;
+    std::vector<detail::MergePart> parts;
+    alignas(64) std::atomic<std::uint32_t> released{0};  // for its members, except the leader of the group
   };
   enum class Status : int { open, closed, aborted };
+  static constexpr int group_size = 8;
 
   [[nodiscard]] Slot& slot(int local) noexcept { return slots_[static_cast<std::size_t>(local)]; }
+  [[nodiscard]] Group& group_of(int local) noexcept { return groups_[static_cast<std::size_t>(local / group_size)]; }
+  [[nodiscard]] int groups() const noexcept { return (team_.local_replicas() + group_size - 1) / group_size; }
+  /// Waits until the other members of the group of replica `local`, which is the first of its group, have reached the
+  /// rendezvous. If `local` is the leader of the step, then also until all groups have gathered their arguments.
+  void wait_for_others(int local, std::uint32_t rendezvous);
+  /// Gathers the arguments of a group that is not the first one. Called by its leader, after wait_for_others.
+  void gather_early(Group& group, std::uint32_t rendezvous);
+  /// Copies the arguments of the members of `group`, whose calls must agree.
+  void gather(Group& group);
   void lead(std::uint32_t rendezvous);
   void follow(int local, std::uint32_t rendezvous);
   /// A local replica that has returned without reaching the rendezvous; -1 if there is none.
@@ -124,12 +154,15 @@ class Step {
   void release(std::uint32_t rendezvous) noexcept;
   /// Aborts the step with the current exception. Called by the leader.
   void end_by_leader() noexcept;
-  void check_calls_agree();
+  /// Throws Error if the call of replica `local` is not that of replica `expected`.
+  void check_same_call(int expected, int local);
+  /// Gathers the first group, checks that the calls of all groups agree, and unites their arguments in `arguments_`.
+  void unite_groups();
   [[nodiscard]] Error returned_error(int ended, int waiting);
   [[nodiscard]] Error deadline_error(int missing, int waiting);
   /// Fills `items_`. Item k has leaf k of all local replicas as outputs. Its inputs are leaf k of `count` replicas,
   /// beginning with local replica `first`.
-  void gather_items(const RendezvousCall& call, std::size_t first, std::size_t count);
+  void make_items(std::size_t first, std::size_t count);
   void reduce(const RendezvousCall& call);
   void broadcast(const RendezvousCall& call);
   void merge(const RendezvousCall& call);
@@ -139,31 +172,34 @@ class Step {
   /// first waits until the leader opens it; but if `only_if_open` is true, does nothing and returns false.
   bool abort(const Error& error, bool only_if_open) noexcept;
   [[noreturn]] void throw_abort_error();
-  [[nodiscard]] bool aborted() const noexcept { return status_.load() == Status::aborted; }
+  [[nodiscard]] bool aborted() const noexcept { return aborted_.load(); }
   void wait_for_turn(int local);
   void pass_turn(int local) noexcept;
 
   ReplicaTeam& team_;
   std::vector<std::unique_ptr<ReplicaContext>> replicas_;
   std::unique_ptr<Slot[]> slots_;
+  std::unique_ptr<Group[]> groups_;
   Strategy* strategy_ = nullptr;
   ReplicaTask task_{};
   RunMode mode_ = RunMode::concurrent;
 
-  std::atomic<Status> status_{Status::open};
-  std::atomic<std::uint32_t> released_{0};
-  std::atomic<int> turn_{0};           // sequential mode: the replica that may run
-  std::optional<Error> shared_error_;  // error of the last rendezvous; the leader writes it before `released_`
+  alignas(64) std::atomic<Status> status_{Status::open};
+  alignas(64) std::atomic<std::uint32_t> released_{0};  // for the leaders of groups
+  std::atomic<int> turn_{0};                            // sequential mode: the replica that may run
+  // what every waiting thread reads again and again, and what changes only if something ends
+  alignas(64) std::atomic<bool> aborted_{false};  // follows `status_`
+  std::atomic<int> ended_{0};                     // number of replicas that have returned from the step function
+  std::optional<Error> shared_error_;  // error of the last rendezvous; the leader writes it before it releases
 
   mutable detail::Mutex mutex_;
   std::exception_ptr failure_ LOCKSTEP_GUARDED_BY(mutex_);
   std::optional<Error> abort_error_ LOCKSTEP_GUARDED_BY(mutex_);
 
   // buffers of the leader, reused in every rendezvous
-  std::vector<ConstTensorView> gathered_inputs_;
-  std::vector<TensorView> gathered_outputs_;
+  Group united_;                // the arguments of all groups, if there are several
+  Group* arguments_ = nullptr;  // of all local replicas
   std::vector<Item> items_;
-  std::vector<detail::MergePart> parts_;
 };
 
 /// Access of the library to the step of a replica.
@@ -176,6 +212,9 @@ struct StepAccess {
   /// Makes check_use(replica, user.call). Errors of the next merge_call of `replica`, which this thread makes next,
   /// name the call `user`. Its texts must exist until that call returns.
   static void name_merge_call(const ReplicaContext& replica, const UserCall& user);
+  /// Cache lines of other replicas that the thread of `replica` has read in the rendezvous of all steps, without those
+  /// of the collectives themselves. Counted where they are read. Called by that thread.
+  [[nodiscard]] static std::uint64_t lines_read(const ReplicaContext& replica) noexcept;
   /// The call that name_merge_call has given for this merge_call of `replica`; empty if there is none.
   [[nodiscard]] static UserCall take_name(const ReplicaContext& replica) noexcept;
 };

@@ -7,7 +7,7 @@
 #   sh tests/run.sh                    the plain lane: the tests that a change should pass before review
 #   sh tests/run.sh --all              every lane: plain hosts slow mpich clang tsan
 #   sh tests/run.sh --lanes LANE...    these lanes; also those that --all leaves out: faults (40 minutes), soak (30 minutes),
-#                                      and torch (installs a wheel of PyTorch)
+#                                      torch (installs a wheel of PyTorch) and programs (installs CP2K, LAMMPS, PETSc and mpi4py)
 #
 # README.md beside this file says what each lane is. With --all, plain is not repeated if it has passed on these sources.
 
@@ -15,7 +15,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 all_lanes='plain hosts slow mpich clang tsan'
-long_lanes='faults soak torch'
+long_lanes='faults soak torch programs'
 
 case ${1:-} in
   '') lanes=plain ;;
@@ -183,6 +183,13 @@ lane_faults() {
 lane_soak() {
   targets='tests/faults/fault-soak tests/mpi/mpi-stopped-ranks apps/train/lockstep-train tests/unit/unit-layouts'
   build soak build && check soak build --benchmark --suite soak
+}
+
+# Programs from elsewhere under the drop-in: the only lane that installs them.
+lane_programs() {
+  sh tests/setup.sh programs || { echo 0 0 1 >>"$counts"; note 'programs: skipped, they cannot be installed'; return; }
+  targets='apps/drop_in/liblockstep_mpi.so apps/drop_in/liblockstep_drop_in.so tests/programs/libstop_before.so'
+  build programs build && check programs build --benchmark --suite programs
 }
 
 # interop/torch.hpp with a libtorch: the folder LOCKSTEP_TORCH, or a wheel that this lane installs into a folder of its own.

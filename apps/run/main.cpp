@@ -73,20 +73,43 @@ bool is_on_this_host(const Allocation& allocation) {
   });
 }
 
+/// The path of liblockstep_mpi.so: where it is installed beside this program, or where both were built.
+std::string find_drop_in() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* const folder : {"../" LOCKSTEP_RUN_LIBDIR, "../drop_in"}) {
+    const fs::path file = (here / folder / "liblockstep_mpi.so").lexically_normal();
+    if (fs::exists(file, error)) return file.string();
+  }
+  options::refuse("--drop-in: liblockstep_mpi.so is not in {}",
+                  (here / "../" LOCKSTEP_RUN_LIBDIR).lexically_normal().string());
+}
+
+/// The variables that the options add to the job.
+std::map<std::string, std::string> variables_of(const Options& options) {
+  if (!options.drop_in) return {};
+  const char* const given = std::getenv("LD_PRELOAD");
+  const bool has_others = given != nullptr && *given != '\0';
+  return {{"LD_PRELOAD", find_drop_in() + (has_others ? ":" + std::string(given) : "")}};
+}
+
 int run_program(const Options& options) {
   const Allocation allocation = find_allocation(options);
   const Launcher launcher = find_launcher(options, allocation);
+  std::map<std::string, std::string> variables = variables_of(options);
   const char* const given = std::getenv("LOCKSTEP_METRICS");
   const std::string metrics = given == nullptr ? "" : given;
   if (options.dry_run) {
-    fmt::print("{}\n", quoted(make_command(launcher, allocation, options, {})));
+    fmt::print("{}\n", quoted(make_command(launcher, allocation, options, variables)));
     return lockstep::exit_code::success;
   }
   if (options.progress == ProgressMode::never || !metrics.empty() || !is_on_this_host(allocation))
-    return run_with_metrics(launcher, allocation, options, metrics, {});
+    return run_with_metrics(launcher, allocation, options, metrics, variables);
   const TemporaryDirectory directory;
   const std::string file = directory.file("metrics.jsonl").string();
-  return run_with_metrics(launcher, allocation, options, file, {{"LOCKSTEP_METRICS", file}});
+  variables["LOCKSTEP_METRICS"] = file;
+  return run_with_metrics(launcher, allocation, options, file, variables);
 }
 
 int run_lockstep_run(int argc, const char* const* argv) {

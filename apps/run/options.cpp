@@ -42,6 +42,8 @@ po::options_description description() {
       "the mpirun, mpiexec or srun (default: variable LOCKSTEP_LAUNCHER; then a suitable one is searched)");
   add("progress", text()->value_name("NAME"), "auto, never, lines or live (default: auto, live on a terminal)");
   add("progress-every", text()->value_name("S"), "seconds between two lines of progress (default: 10)");
+  add("drop-in", po::bool_switch(),
+      "preload liblockstep_mpi.so, which serves the collectives of a program of MPI that does not use lockstep");
   add("dry-run", po::bool_switch(), "print the command and its additional variables, and exit");
   add("version", po::bool_switch(), ::options::version_help);
   add("help", po::bool_switch(), "show this text");
@@ -148,6 +150,7 @@ Options read_options(int argc, const char* const* argv) {
   Options read;
   read.help = values["help"].as<bool>();
   read.version = values["version"].as<bool>();
+  read.drop_in = values["drop-in"].as<bool>();
   read.dry_run = values["dry-run"].as<bool>();
   const auto given = [&](const char* name) { return values.count(name) != 0; };
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };

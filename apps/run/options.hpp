@@ -28,6 +28,7 @@ struct Options {
   int gpus = 0;             ///< GPUs per rank, for srun; 0 if not given
   ProgressMode progress = ProgressMode::automatic;
   double progress_every_s = 10;      ///< time between two lines of progress
+  bool drop_in = false;              ///< preload the drop-in for MPI programs
   bool dry_run = false;              ///< print the command instead of running it
   bool help = false;                 ///< print the options
   bool version = false;              ///< print the version

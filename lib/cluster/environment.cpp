@@ -98,10 +98,11 @@ bool agree_on_start(const StartError& own, bool initialized_mpi, MPI_Comm comm, 
   constexpr int none = std::numeric_limits<int>::max();
   // the lowest rank that failed; whether all ranks failed; whether all ranks initialized MPI
   std::array<int, 3> failed{own.is_set != 0 ? rank : none, own.is_set, initialized_mpi ? 1 : 0};
-  if (size > 1) mpi::check(MPI_Allreduce(MPI_IN_PLACE, failed.data(), 3, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  if (size > 1)
+    mpi::check(mpi::collectives().allreduce(MPI_IN_PLACE, failed.data(), 3, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
   if (failed[0] == none) return failed[2] != 0;
   StartError first = own;
-  if (size > 1) mpi::check(MPI_Bcast(&first, sizeof(first), MPI_BYTE, failed[0], comm), "MPI_Bcast");
+  if (size > 1) mpi::check(mpi::collectives().bcast(&first, sizeof(first), MPI_BYTE, failed[0], comm), "MPI_Bcast");
   const bool is_on_all = failed[1] != 0;
   exists = false;
   throw Error(first.code, is_on_all ? first.text.data() : fmt::format("rank {}: {}", failed[0], first.text.data()),
@@ -138,7 +139,8 @@ struct Environment::Node {
     const detail::ProcessorSet own = processors.front();
     processors.resize(static_cast<std::size_t>(job.nodes.ranks_here));
     constexpr int bytes = sizeof(detail::ProcessorSet);
-    mpi::check(MPI_Allgather(&own, bytes, MPI_BYTE, processors.data(), bytes, MPI_BYTE, here.get()), "MPI_Allgather");
+    mpi::check(mpi::collectives().allgather(&own, bytes, MPI_BYTE, processors.data(), bytes, MPI_BYTE, here.get()),
+               "MPI_Allgather");
     find_processes(job, leader, here.get());
   }
 
@@ -147,7 +149,8 @@ struct Environment::Node {
     job.processes.resize(processors.size());
     const detail::ProcessId own = detail::id_of_this_process();
     constexpr int bytes = sizeof(detail::ProcessId);
-    mpi::check(MPI_Allgather(&own, bytes, MPI_BYTE, job.processes.data(), bytes, MPI_BYTE, here), "MPI_Allgather");
+    mpi::check(mpi::collectives().allgather(&own, bytes, MPI_BYTE, job.processes.data(), bytes, MPI_BYTE, here),
+               "MPI_Allgather");
     watches.resize(job.nodes.leaders.size());
     auto next = job.processes.begin();
     for (std::size_t rank = 0; rank < watches.size(); ++rank) {

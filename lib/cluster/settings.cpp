@@ -22,11 +22,10 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 namespace lockstep::detail {
 namespace {
 
-// LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first used
-constexpr std::array<std::string_view, 9> known_names{
-    "LOCKSTEP_TIMEOUT",         "LOCKSTEP_ORDER",         "LOCKSTEP_RADICES",
-    "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",
-    "LOCKSTEP_RECORDER",        "LOCKSTEP_METRICS",       "LOCKSTEP_TRACE"};
+// LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first used; LOCKSTEP_MPI by the drop-in, in MPI_Init
+constexpr std::array<std::string_view, 10> known_names{
+    "LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER",    "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_SHARED_MEMORY",
+    "LOCKSTEP_NCCL",    "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS", "LOCKSTEP_TRACE",           "LOCKSTEP_MPI"};
 
 std::optional<std::string_view> variable(const char* name) {
   const char* const value = std::getenv(name);

@@ -77,6 +77,16 @@ Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options
   return make_over(comm, options, "communicator_from");
 }
 
+void set_mpi_collectives(const MpiCollectives& functions) {
+  if (functions.allreduce == nullptr || functions.bcast == nullptr || functions.allgather == nullptr) {
+    detail::throw_error(Code::invalid_argument, "set_mpi_collectives: {} is null; pass all functions",
+                        functions.allreduce == nullptr ? "allreduce"
+                        : functions.bcast == nullptr   ? "bcast"
+                                                       : "allgather");
+  }
+  detail::mpi::collectives() = {functions.allreduce, functions.bcast, functions.allgather};
+}
+
 Communicator world_communicator(const CommunicatorOptions& options) {
   return make_over(MPI_COMM_WORLD, options, "world_communicator");
 }

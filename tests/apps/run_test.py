@@ -110,6 +110,12 @@ def adds_options_of_the_launcher():
         expect_in(["-ppn 2", "-bind-to numa"], line_of("-n", 4, "--ranks-per-host", 2, "--bind", "numa", "p"))
 
 
+def preloads_the_drop_in():
+    expect_in(["LD_PRELOAD=/", "/liblockstep_mpi.so", " -n 2 "], line_of("-n", 2, "--drop-in", "p"))
+    expect_in(["/liblockstep_mpi.so:other.so"], line_of("-n", 2, "--drop-in", "p", LD_PRELOAD="other.so"))
+    expect("LD_PRELOAD" not in line_of("-n", 2, "p"), "nothing is preloaded without the option")
+
+
 def reads_allocations():
     hosts = folder / "hosts"
     hosts.write_text("a slots=2  # comment\n\nb:3\nb\n")
@@ -271,6 +277,7 @@ CASES = [
     ("refuses a job without a program", refused(["-n", "2"], ["the program is missing"])),
     ("refuses zero ranks", refused(["-n", "0", "p"], ['-n/--ranks "0"', "from 1 to"])),
     ("refuses an unknown option", refused(["--rank", "2", "p"], ["--rank", "--help"])),
+    ("preloads the drop-in", preloads_the_drop_in),
     ("refuses an unknown binding", refused(["-n", "2", "--bind", "thread", "p"], ['--bind "thread"', "none, core, socket, numa"])),
     ("refuses a malformed host", refused(["-H", "a:x", "p"], ['--hosts "a:x"', '"x"', "from 1 to"])),
     ("refuses a missing host file", refused(["--hostfile", "/none", "p"], ['--hostfile "/none"', "cannot be read"])),

@@ -23,4 +23,17 @@ namespace lockstep {
 /// all ranks have called this function. The communicator ends with its last copy, or in MPI_Finalize.
 [[nodiscard]] LOCKSTEP_API Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options = {});
 
+/// The blocking collectives of MPI that lockstep itself calls.
+struct MpiCollectives {
+  int (*allreduce)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm) = nullptr;
+  int (*bcast)(void*, int, MPI_Datatype, int, MPI_Comm) = nullptr;
+  int (*allgather)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm) = nullptr;
+};
+
+/// From now on, lockstep calls these functions in place of MPI_Allreduce, MPI_Bcast and MPI_Allgather. For a library
+/// that defines these names itself and serves them by lockstep: without this call, lockstep would call that library.
+/// Local. Call it before the Environment is created; not thread-safe. Throws Error(invalid_argument) if a function is
+/// null.
+LOCKSTEP_API void set_mpi_collectives(const MpiCollectives& functions);
+
 }  // namespace lockstep

@@ -64,6 +64,11 @@ std::unique_lock<std::mutex> serialize() {
                                       : std::unique_lock<std::mutex>(mutex);
 }
 
+Collectives& collectives() noexcept {
+  static Collectives calls;
+  return calls;
+}
+
 Comm Comm::adopt(MPI_Comm made) {
   Comm comm;
   comm.handle_ = made;
@@ -126,10 +131,10 @@ Nodes find_nodes(MPI_Comm comm) {
   int size = 0;
   check(MPI_Comm_rank(comm, &leader), "MPI_Comm_rank");
   check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  check(MPI_Bcast(&leader, 1, MPI_INT, 0, node), "MPI_Bcast");
+  check(collectives().bcast(&leader, 1, MPI_INT, 0, node), "MPI_Bcast");
   check(MPI_Comm_free(&node), "MPI_Comm_free");
   nodes.leaders.resize(static_cast<std::size_t>(size));
-  check(MPI_Allgather(&leader, 1, MPI_INT, nodes.leaders.data(), 1, MPI_INT, comm), "MPI_Allgather");
+  check(collectives().allgather(&leader, 1, MPI_INT, nodes.leaders.data(), 1, MPI_INT, comm), "MPI_Allgather");
   nodes.count = 0;
   for (int r = 0; r < size; ++r) nodes.count += nodes.leaders[static_cast<std::size_t>(r)] == r ? 1 : 0;
   return nodes;

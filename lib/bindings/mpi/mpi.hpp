@@ -35,6 +35,14 @@ void check(int result, const char* call);
 /// the lock. At MPI_THREAD_MULTIPLE, the lock does nothing.
 [[nodiscard]] std::unique_lock<std::mutex> serialize();
 
+/// The blocking collectives of MPI that this library calls. lockstep::set_mpi_collectives replaces them.
+struct Collectives {
+  decltype(&MPI_Allreduce) allreduce = &MPI_Allreduce;
+  decltype(&MPI_Bcast) bcast = &MPI_Bcast;
+  decltype(&MPI_Allgather) allgather = &MPI_Allgather;
+};
+[[nodiscard]] Collectives& collectives() noexcept;
+
 /// A communicator that this library has made. The destructor frees the communicator if MPI is still active. Move-only.
 /// MPI returns errors of the communicator instead of aborting the program. Not thread-safe; the functions that call MPI
 /// take the lock of `serialize`.

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// MPI's datatypes and operations: what lockstep can reduce, and buffers as contiguous bytes.
+
+#pragma once
+
+#include <lockstep/core/dtype.hpp>
+#include <lockstep/core/reduce_op.hpp>
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace lockstep::drop_in {
+
+/// A reduction of elements of a predefined type by a predefined operation. Equal on all ranks if the ranks pass equal
+/// types and operations.
+struct Reduction {
+  enum class Form : std::uint8_t {
+    plain,     ///< a reduction of lockstep
+    logical,   ///< MPI_LAND, MPI_LOR, MPI_LXOR: a reduction of one byte per element, which is 0 or 1
+    location,  ///< MPI_MINLOC, MPI_MAXLOC: the pairs of all ranks are gathered, and reduced in the order of the ranks
+  };
+  Form form = Form::plain;
+  ReduceOp op = ReduceOp::sum;
+  DType dtype = DType::f64;  ///< of a part of an element
+  int parts = 1;             ///< numbers per element: 2 for complex numbers, otherwise 1
+  std::size_t bytes = 0;     ///< from one element to the next
+  std::size_t index_at = 0;  ///< location: offset of the index
+  DType index = DType::i32;  ///< location: type of the index
+};
+
+/// None if MPI must make the reduction: a user's operation, a type that is not predefined, a type that lockstep does
+/// not have, or a type that MPI does not permit with `op`. Local. Thread-safe.
+[[nodiscard]] std::optional<Reduction> reduction_of(MPI_Datatype type, MPI_Op op);
+
+/// Writes one byte per element to `to`: whether the integer is not 0. `count` elements of `dtype`.
+void to_truth(DType dtype, const void* elements, std::int64_t count, std::uint8_t* to);
+/// Writes 0 or 1 as integers of `dtype` for the bytes of `truth`.
+void from_truth(const std::uint8_t* truth, std::int64_t count, DType dtype, void* elements);
+
+/// Reduces the pairs of `ranks` ranks, which are stored one rank after the other in `all`, to `count` pairs in `out`.
+void reduce_locations(const Reduction& reduction, const std::byte* all, std::int64_t ranks, std::int64_t count,
+                      std::byte* out);
+
+/// Bytes of `count` elements without gaps; none if MPI refuses the arguments. By MPI's rules, this number is the same
+/// for sender and receiver, even if they describe the elements by different types.
+[[nodiscard]] std::optional<std::int64_t> packed_bytes(std::int64_t count, MPI_Datatype type);
+
+/// Memory for one call, kept for the next call of this thread: equal calls get equal addresses, so that prepared
+/// operations are found again. `use` tells apart the buffers of one call.
+enum class StagingUse : std::uint8_t { input, output };
+[[nodiscard]] std::byte* staging(StagingUse use, std::int64_t bytes);
+
+/// Parts of a user's buffer, one for each of `ranks` ranks. A reference to the arguments of a call of MPI.
+struct Parts {
+  const void* buffer = nullptr;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  int ranks = 1;
+  std::int64_t equal_count = 0;  ///< elements of each part, if `counts` is null; then there are no gaps between parts
+  const int* counts = nullptr;   ///< elements of each part
+  const int* places = nullptr;   ///< first element of each part
+
+  [[nodiscard]] std::int64_t count(int part) const noexcept { return counts != nullptr ? counts[part] : equal_count; }
+  [[nodiscard]] std::int64_t place(int part) const noexcept {
+    return places != nullptr ? places[part] : part * equal_count;
+  }
+};
+
+/// A user's buffer as contiguous bytes: the buffer itself if its elements are contiguous and its parts have no gaps
+/// between them, otherwise staging memory.
+class Contiguous {
+ public:
+  /// For data that is read: packs it, if necessary. If `copies` is true, the bytes are always a copy.
+  [[nodiscard]] static Contiguous input(const Parts& parts, MPI_Comm comm, bool copies = false);
+  /// For data that is written: call `unpack` after it has been written.
+  [[nodiscard]] static Contiguous output(const Parts& parts);
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::int64_t bytes(int part) const noexcept { return parts_.count(part) * bytes_per_element_; }
+  [[nodiscard]] std::int64_t total() const noexcept { return total_; }
+  /// Packs part `part` of the user's buffer to its place.
+  void pack(int part, MPI_Comm comm) const;
+  void unpack(MPI_Comm comm) const;
+
+ private:
+  Contiguous(const Parts& parts, StagingUse use);
+
+  Parts parts_;
+  std::int64_t bytes_per_element_ = 0;
+  std::int64_t total_ = 0;
+  std::byte* data_ = nullptr;
+  bool is_direct_ = true;
+};
+
+}  // namespace lockstep::drop_in

@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""The drop-in under programs that know nothing of lockstep.
+
+drop_in_test.py LIBRARY PROGRAMS [--fortran PROGRAM] [--calls N] -- MPIEXEC...
+
+LIBRARY is liblockstep_mpi.so, PROGRAMS the folder of random-calls and scenarios.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import Checks  # noqa: E402
+
+
+class Result:
+    def __init__(self, code, output, seconds):
+        self.code, self.output, self.seconds = code, output, seconds
+
+
+class Job:
+    def __init__(self, library, launcher):
+        self.library, self.launcher = library, launcher
+
+    def run(self, ranks, words, mode='on', timeout='2,4', limit=100, only_rank=None):
+        """Starts the program with the drop-in; with `only_rank`, on that rank alone."""
+        env = dict(os.environ, LOCKSTEP_TIMEOUT=timeout, LOCKSTEP_MPI=mode, LOCKSTEP_RECORDER='0')
+        preload = f'LD_PRELOAD={self.library}'
+        program = ['env', preload, *words]
+        if only_rank is not None:
+            rank = '${OMPI_COMM_WORLD_RANK:-$PMI_RANK}'
+            program = ['sh', '-c', f'if [ {rank} = {only_rank} ]; then exec env {preload} "$@"; else exec "$@"; fi', 'sh', *words]
+        begin = time.monotonic()
+        done = subprocess.run([*self.launcher, '-n', str(ranks), *program], env=env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit)
+        return Result(done.returncode, done.stdout.decode(errors='replace'), time.monotonic() - begin)
+
+
+def taken(output, call):
+    found = re.search(rf'taken over: [^(]*?(\d+) {call}\b', output)
+    return int(found.group(1)) if found else 0
+
+
+def check_random_calls(checks, job, program, calls):
+    for ranks in (2, 3, 4):
+        result = job.run(ranks, [program, str(calls), str(ranks)], timeout='20,40', limit=1000)
+        checks.check(f'{calls} random calls on {ranks} ranks: equal to those of MPI, or in canonical order',
+                     result.code == 0 and f'{calls} calls, 0 wrong' in result.output, result.output)
+        checks.check(f'calls of every kind were taken over on {ranks} ranks',
+                     all(taken(result.output, f'MPI_{name}') > 0 for name in
+                         ('Allreduce', 'Reduce', 'Reduce_scatter', 'Reduce_scatter_block', 'Bcast', 'Allgather', 'Allgatherv',
+                          'Gather', 'Gatherv', 'Scatter', 'Scatterv', 'Alltoall', 'Alltoallv')), result.output)
+    result = job.run(3, [program, '400', '1'], mode='off', limit=300)
+    checks.check('without the drop-in, the same test finds sums in other orders', result.code != 0 and ' wrong' in result.output,
+                 result.output)
+
+
+def check_right_programs(checks, job, program):
+    for name, ranks in (('errors-return', 2), ('communicators', 3), ('kept-by-mpi', 3), ('pending-send', 2), ('threads', 2)):
+        result = job.run(ranks, [program, name], timeout='10,20')
+        checks.check(f'{name}: right, to its end', result.code == 0 and 'done' in result.output and 'taken over' in result.output,
+                     result.output)
+
+
+def check_wrong_programs(checks, job, program):
+    """Each ends within its timeout (4 s), and an error names what is wrong."""
+    cases = {
+        'counts-differ': ['MPI_Allreduce', r'f64 \[8\]', r'f64 \[4\]'],
+        'calls-differ': ['MPI_Bcast', 'MPI_Allreduce', 'rank 0', 'rank 1'],
+        'forgotten': ['MPI_Barrier', 'deadline_exceeded', 'rank 2'],
+        'stopped': ['MPI_Allreduce', 'rank 1'],
+        'killed': ['rank 1'],
+    }
+    for name, texts in cases.items():
+        result = job.run(3, [program, name])
+        checks.check(f'{name}: ends in time, with a text that names the rank and the call',
+                     result.code != 0 and 'done' not in result.output and result.seconds < 25 and
+                     all(re.search(text, result.output) for text in texts), f'{result.seconds:.1f} s\n{result.output}')
+
+
+def check_modes(checks, job, program):
+    result = job.run(2, [program, 'kept-by-mpi'], mode='report')
+    checks.check('report: takes over nothing, and prints calls and times',
+                 result.code == 0 and 'taken over' not in result.output and re.search(r'MPI_Allreduce +up to 7 B', result.output)
+                 and 'most that LOCKSTEP_MPI=on can gain' in result.output, result.output)
+    result = job.run(2, [program, 'kept-by-mpi'], mode='off')
+    checks.check('off: nothing is printed', result.code == 0 and 'lockstep' not in result.output, result.output)
+    result = job.run(2, [program, 'kept-by-mpi'], mode='maybe')
+    checks.check('a malformed mode is an error', result.code != 0 and 'expected off, report or on' in result.output, result.output)
+    result = job.run(2, [program, 'kept-by-mpi'], timeout='never')
+    checks.check('a malformed LOCKSTEP_TIMEOUT is an error that names the variable',
+                 result.code != 0 and 'LOCKSTEP_TIMEOUT' in result.output, result.output)
+    result = job.run(1, [program, 'kept-by-mpi'])
+    checks.check('one rank: MPI serves everything', result.code == 0 and 'lockstep' not in result.output, result.output)
+
+
+def check_cost_of_preloading(checks, library):
+    def milliseconds(env):
+        best = 1e9
+        for _ in range(60):
+            begin = time.perf_counter()
+            subprocess.run(['/bin/true'], env=env, check=True)
+            best = min(best, (time.perf_counter() - begin) * 1e3)
+        return best
+    without, loaded = milliseconds(dict(os.environ)), milliseconds(dict(os.environ, LD_PRELOAD=library))
+    checks.check('a process without MPI loads the library in at most 1 ms', loaded - without < 1, f'{loaded - without:.2f} ms')
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('library')
+    parser.add_argument('programs')
+    parser.add_argument('--fortran')
+    parser.add_argument('--calls', type=int, default=1500)
+    arguments, launcher = sys.argv[1:], []
+    if '--' in arguments:
+        launcher = arguments[arguments.index('--') + 1:]
+        arguments = arguments[:arguments.index('--')]
+    options = parser.parse_args(arguments)
+    library = os.path.abspath(options.library)
+    job, checks = Job(library, launcher), Checks()
+    random_calls, scenarios = (os.path.join(options.programs, name) for name in ('random-calls', 'scenarios'))
+    check_random_calls(checks, job, random_calls, options.calls)
+    check_right_programs(checks, job, scenarios)
+    check_wrong_programs(checks, job, scenarios)
+    check_modes(checks, job, scenarios)
+    check_cost_of_preloading(checks, library)
+    if options.fortran:
+        result = job.run(3, [options.fortran], timeout='10,20')
+        checks.check('Fortran: mpif.h, use mpi and use mpi_f08, in place too, are right and taken over',
+                     result.code == 0 and re.search(r'T T T', result.output) and taken(result.output, 'MPI_Allreduce') == 5 and
+                     taken(result.output, 'MPI_Bcast') == 3, result.output)
+    return checks.end()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

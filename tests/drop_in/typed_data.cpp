@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "typed_data.hpp"
+
+#include <complex>
+#include <cstring>
+
+namespace drop_in_test {
+namespace {
+
+template <class T>
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+void put_floating(MPI_Datatype type, std::byte* at, double value) {
+  if (type == MPI_FLOAT) put(at, static_cast<float>(value));
+  if (type == MPI_DOUBLE) put(at, value);
+  if (type == MPI_LONG_DOUBLE) put(at, static_cast<long double>(value));
+  if (type == MPI_C_DOUBLE_COMPLEX) put(at, std::complex<double>(value, value / 3));
+  if (type == MPI_C_FLOAT_COMPLEX) {
+    put(at, std::complex<float>(static_cast<float>(value), static_cast<float>(value / 3)));
+  }
+}
+
+/// Few values, so that many are equal.
+void put_pair(MPI_Datatype type, std::byte* at, Random& random) {
+  const int value = below(random, 3);
+  if (type == MPI_DOUBLE_INT) put(at, static_cast<double>(value));
+  if (type == MPI_LONG_INT) put(at, static_cast<long>(value));
+  if (type == MPI_2INT) put(at, value);
+  put(at + (type == MPI_2INT ? 4 : 8), below(random, 50));
+}
+
+template <class T>
+void reduce(const std::vector<std::vector<std::byte>>& all, std::size_t count, bool is_sum, std::byte* out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<T> values;
+    for (const auto& input : all) {
+      T value;
+      std::memcpy(&value, input.data() + i * sizeof value, sizeof value);
+      values.push_back(value);
+    }
+    while (values.size() > 1) {
+      std::vector<T> next;
+      for (std::size_t k = 0; k < values.size(); k += 2) {
+        const bool has_right = k + 1 < values.size();
+        next.push_back(!has_right ? values[k] : is_sum ? values[k] + values[k + 1] : values[k] * values[k + 1]);
+      }
+      values = next;
+    }
+    put(out + i * sizeof(T), values.front());
+  }
+}
+
+}  // namespace
+
+std::vector<MPI_Op> Base::operations() const {
+  switch (kind) {
+    case integer:
+      return {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
+    case floating: return {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN};
+    case complex: return {MPI_SUM};
+    case byte: return {MPI_BAND, MPI_BOR, MPI_BXOR};
+    case pair: return {MPI_MAXLOC, MPI_MINLOC};
+    case other: break;
+  }
+  return type == MPI_LONG_DOUBLE ? std::vector<MPI_Op>{MPI_MAX, MPI_MIN} : std::vector<MPI_Op>{};
+}
+
+std::vector<Base> bases() {
+  return {{MPI_INT, 4, Base::integer},
+          {MPI_LONG, 8, Base::integer},
+          {MPI_UINT64_T, 8, Base::integer},
+          {MPI_SHORT, 2, Base::integer},
+          {MPI_SIGNED_CHAR, 1, Base::integer},
+          {MPI_UNSIGNED, 4, Base::integer},
+          {MPI_FLOAT, 4, Base::floating},
+          {MPI_DOUBLE, 8, Base::floating},
+          {MPI_C_DOUBLE_COMPLEX, 16, Base::complex},
+          {MPI_C_FLOAT_COMPLEX, 8, Base::complex},
+          {MPI_BYTE, 1, Base::byte},
+          {MPI_DOUBLE_INT, 16, Base::pair},
+          {MPI_2INT, 8, Base::pair},
+          {MPI_LONG_INT, 16, Base::pair},
+          {MPI_CHAR, 1, Base::other},
+          {MPI_LONG_DOUBLE, sizeof(long double), Base::other}};
+}
+
+void fill(const Base& base, std::byte* to, std::int64_t count, std::uint64_t call, int rank) {
+  Random random(call * 1000003 + static_cast<std::uint64_t>(rank));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::byte* const at = to + i * static_cast<std::int64_t>(base.bytes);
+    std::memset(at, 0, base.bytes);
+    if (base.kind == Base::pair) {
+      put_pair(base.type, at, random);
+    } else if (base.rounds() || base.type == MPI_LONG_DOUBLE) {
+      put_floating(base.type, at, (static_cast<double>(random() % 2000001) - 1000000) / 7000);
+    } else {
+      // sums of small integers overflow by saturation in some libraries, so these are kept small
+      const std::uint64_t small = random() % 5 - 2;
+      const std::uint64_t bits = base.bytes <= 2 || random() % 4 == 0 ? small : random();
+      std::memcpy(at, &bits, base.bytes);
+    }
+  }
+}
+
+std::vector<std::byte> canonical(const Base& base, bool is_sum, std::int64_t count, std::uint64_t call, int ranks) {
+  const std::size_t bytes = static_cast<std::size_t>(count) * base.bytes;
+  std::vector<std::vector<std::byte>> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    all.emplace_back(bytes);
+    fill(base, all.back().data(), count, call, rank);
+  }
+  std::vector<std::byte> result(bytes);
+  // a complex number is summed as two reals
+  if (base.type == MPI_FLOAT || base.type == MPI_C_FLOAT_COMPLEX) {
+    reduce<float>(all, bytes / sizeof(float), is_sum, result.data());
+  } else {
+    reduce<double>(all, bytes / sizeof(double), is_sum, result.data());
+  }
+  return result;
+}
+
+}  // namespace drop_in_test

@@ -135,11 +135,11 @@ lane_mpich() {
   export QUICK_TESTS=1
   targets='tests/mpi/mpi-communicator tests/mpi/mpi-creation tests/mpi/mpi-creation-calls tests/mpi/mpi-memory
     tests/mpi/mpi-processes tests/mpi/mpi-transport
-    tests/conformance/mpi-conformance user-programs'
+    tests/conformance/mpi-conformance user-programs drop-in-programs'
   # but for MPI the build of the plain lane
   build mpich build-mpich -Dmpi=mpich || return
   check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 \
-    creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3 abi
+    creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3 drop-in abi
   check mpich-apps build-mpich --timeout-multiplier 2 programs examples
 }
 

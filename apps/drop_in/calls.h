@@ -55,16 +55,23 @@ struct lockstep_calls {
 #undef LOCKSTEP_MEMBER
 };
 
+/* What the preloaded library calls after the start. */
+struct lockstep_drop_in {
+  struct lockstep_calls calls;
+  void (*before_finalize)(void); /* in MPI_Finalize, before that of the MPI library */
+  void (*after_finalize)(void);
+};
+
 /* The environment variable LOCKSTEP_MPI. */
 enum lockstep_drop_in_mode { LOCKSTEP_MPI_OFF, LOCKSTEP_MPI_REPORT, LOCKSTEP_MPI_ON };
 
 /* Exported by liblockstep_drop_in.so. Both functions are called once, by the thread that initializes MPI.
  * lockstep_drop_in_check: local. Returns NULL if this library can serve the process, otherwise the reason, a static
- * text. `comm_size` is the process's own PMPI_Comm_size.
+ * text.
  * lockstep_drop_in_start: collective over MPI_COMM_WORLD. `real` are the collectives of the MPI library, and exist
- * until the process ends. Fills `taken`, which the preloaded library calls from then on. Ends the job after an error. */
-typedef const char* lockstep_drop_in_check_function(int (*comm_size)(MPI_Comm, int*));
+ * until the process ends. Fills `made`, which the preloaded library uses from then on. Ends the job after an error. */
+typedef const char* lockstep_drop_in_check_function(void);
 typedef void lockstep_drop_in_start_function(const struct lockstep_calls* real, enum lockstep_drop_in_mode mode,
-                                             struct lockstep_calls* taken);
+                                             struct lockstep_drop_in* made);
 
 #endif

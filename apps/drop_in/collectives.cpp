@@ -60,7 +60,7 @@ struct ReductionCall {
     if (reduction && reduction->form == Reduction::Form::location && bytes() > most_location_bytes) reduction.reset();
   }
   [[nodiscard]] std::int64_t bytes() const {
-    return reduction ? count * static_cast<std::int64_t>(reduction->bytes) : packed_bytes(count, type).value_or(0);
+    return reduction ? count * static_cast<std::int64_t>(reduction->bytes) : packed_bytes(count, type);
   }
   [[nodiscard]] bool can_take() const { return reduction.has_value(); }
   [[nodiscard]] bool is_plain() const { return reduction && reduction->form == Reduction::Form::plain; }
@@ -138,9 +138,7 @@ int reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type
 }
 
 int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  int size = 0;
-  if (comm == MPI_COMM_NULL || counts == nullptr || PMPI_Comm_size(comm, &size) != MPI_SUCCESS)
-    return real.Reduce_scatter(in, out, counts, type, op, comm);
+  const int size = counts != nullptr ? ranks_of(comm) : 0;
   std::int64_t total = 0;
   for (int i = 0; i < size; ++i) total += counts[i];
   const bool is_valid = std::none_of(counts, counts + size, [](int count) { return count < 0; });
@@ -165,7 +163,7 @@ int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype t
 }
 
 int bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {
-  const std::int64_t bytes = packed_bytes(count, type).value_or(0);
+  const std::int64_t bytes = packed_bytes(count, type);
   return serve(
       Call::Bcast, comm, bytes > 0 && is_root_valid(root, comm), bytes,
       [&](const Group& group) {
@@ -181,18 +179,21 @@ int bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {
 
 int allgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
               MPI_Comm comm) {
-  const std::int64_t bytes = packed_bytes(out_count, out_type).value_or(0);  // of each rank
+  const std::int64_t bytes = packed_bytes(out_count, out_type);  // of each rank
   return serve(
       Call::Allgather, comm, bytes > 0, bytes,
       [&](const Group& group) {
         const Contiguous all = Contiguous::output({out, out_type, group.size, out_count});
         const std::byte* own = all.data() + group.rank * bytes;
+        std::int64_t own_bytes = bytes;
         if (in == MPI_IN_PLACE) {
           all.pack(group.rank, comm);
         } else {
-          own = Contiguous::input({in, in_type, 1, in_count}, comm).data();
+          const Contiguous input = Contiguous::input({in, in_type, 1, in_count}, comm);
+          own = input.data();
+          own_bytes = input.total();
         }
-        const OneItem one(bytes_at(static_cast<const void*>(own), bytes), bytes_at(all.data(), all.total()));
+        const OneItem one(bytes_at(static_cast<const void*>(own), own_bytes), bytes_at(all.data(), all.total()));
         group.communicator.all_gather(one.list(), named(Call::Allgather));
         all.unpack(comm);
       },
@@ -201,20 +202,13 @@ int allgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int
 
 int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int out_counts[],
                const int places[], MPI_Datatype out_type, MPI_Comm comm) {
-  int size = 0;
-  if (comm == MPI_COMM_NULL || out_counts == nullptr || places == nullptr || PMPI_Comm_size(comm, &size) != MPI_SUCCESS)
-    return real.Allgatherv(in, in_count, in_type, out, out_counts, places, out_type, comm);
+  const int size = out_counts != nullptr ? ranks_of(comm) : 0;
   std::int64_t total = 0;
-  bool is_valid = true;
-  for (int i = 0; i < size; ++i) {
-    const auto bytes = packed_bytes(out_counts[i], out_type);
-    is_valid = is_valid && bytes.has_value();
-    total += bytes.value_or(0);
-  }
+  for (int i = 0; i < size; ++i) total += packed_bytes(out_counts[i], out_type);
   return serve(
-      Call::Allgatherv, comm, is_valid && total > 0, total,
+      Call::Allgatherv, comm, total > 0, total,
       [&](const Group& group) {
-        const Contiguous all = Contiguous::output({out, out_type, size, 0, out_counts, places});
+        const Contiguous all = Contiguous::output({out, out_type, size, -1, out_counts, places});
         std::vector<std::int64_t> rows;
         for (int i = 0; i < size; ++i) rows.push_back(all.bytes(i));
         const std::byte* own = all.data();
@@ -237,7 +231,7 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
 /// The bytes of one rank's part in a gather or a scatter, which all ranks know: the root from its own arguments, the
 /// other ranks from theirs.
 std::int64_t bytes_of_part(bool is_root, int root_count, MPI_Datatype root_type, int count, MPI_Datatype type) {
-  return (is_root ? packed_bytes(root_count, root_type) : packed_bytes(count, type)).value_or(0);
+  return (is_root ? packed_bytes(root_count, root_type) : packed_bytes(count, type));
 }
 
 int gather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
@@ -252,17 +246,20 @@ int gather(const void* in, int in_count, MPI_Datatype in_type, void* out, int ou
         const auto options = named(Call::Gather);
         if (!is_root) {
           const Contiguous own = Contiguous::input({in, in_type, 1, in_count}, comm);
-          group.communicator.gather(OneItem(bytes_at(own.data(), bytes), {}, true, false).list(), root, options);
+          group.communicator.gather(OneItem(bytes_at(own.data(), own.total()), {}, true, false).list(), root, options);
           return;
         }
         const Contiguous all = Contiguous::output({out, out_type, group.size, out_count});
         const std::byte* own = all.data() + rank * bytes;
+        std::int64_t own_bytes = bytes;
         if (in == MPI_IN_PLACE) {
           all.pack(rank, comm);
         } else {
-          own = Contiguous::input({in, in_type, 1, in_count}, comm).data();
+          const Contiguous input = Contiguous::input({in, in_type, 1, in_count}, comm);
+          own = input.data();
+          own_bytes = input.total();
         }
-        const OneItem one(bytes_at(static_cast<const void*>(own), bytes), bytes_at(all.data(), all.total()));
+        const OneItem one(bytes_at(static_cast<const void*>(own), own_bytes), bytes_at(all.data(), all.total()));
         group.communicator.gather(one.list(), root, options);
         all.unpack(comm);
       },
@@ -281,19 +278,21 @@ int scatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int o
         const auto options = named(Call::Scatter);
         if (!is_root) {
           const Contiguous own = Contiguous::output({out, out_type, 1, out_count});
-          group.communicator.scatter(OneItem({}, bytes_at(own.data(), bytes), false).list(), root, options);
+          group.communicator.scatter(OneItem({}, bytes_at(own.data(), own.total()), false).list(), root, options);
           own.unpack(comm);
           return;
         }
         const Contiguous all = Contiguous::input({in, in_type, group.size, in_count}, comm);
         if (out == MPI_IN_PLACE) {
-          const OneItem one(bytes_at(all.data(), all.total()), bytes_at(all.data() + rank * bytes, bytes));
+          // the root's part goes to memory that is not read: the buffer of a sender must not be written
+          std::byte* const unused = staging(StagingUse::output, bytes);
+          const OneItem one(bytes_at(all.data(), all.total()), bytes_at(unused, bytes));
           group.communicator.scatter(one.list(), root, options);
           return;
         }
         const Contiguous own = Contiguous::output({out, out_type, 1, out_count});
-        group.communicator.scatter(OneItem(bytes_at(all.data(), all.total()), bytes_at(own.data(), bytes)).list(), root,
-                                   options);
+        const OneItem one(bytes_at(all.data(), all.total()), bytes_at(own.data(), own.total()));
+        group.communicator.scatter(one.list(), root, options);
         own.unpack(comm);
       },
       [&] { return real.Scatter(in, in_count, in_type, out, out_count, out_type, root, comm); });
@@ -322,7 +321,7 @@ int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const
                                       options);
           return;
         }
-        const Contiguous all = Contiguous::output({out, out_type, group.size, 0, out_counts, places});
+        const Contiguous all = Contiguous::output({out, out_type, group.size, -1, out_counts, places});
         share_rows(group, Call::Gatherv, &all, root, rows);
         const std::byte* own = all.data();
         for (int i = 0; i < root; ++i) own += all.bytes(i);
@@ -356,12 +355,11 @@ int scatterv(const void* in, const int in_counts[], const int places[], MPI_Data
           own.unpack(comm);
           return;
         }
-        const Contiguous all = Contiguous::input({in, in_type, group.size, 0, in_counts, places}, comm);
+        const Contiguous all = Contiguous::input({in, in_type, group.size, -1, in_counts, places}, comm);
         share_rows(group, Call::Scatterv, &all, root, rows);
         if (out == MPI_IN_PLACE) {
-          std::byte* own = all.data();
-          for (int i = 0; i < root; ++i) own += all.bytes(i);
-          const OneItem one(bytes_at(all.data(), all.total()), bytes_at(own, all.bytes(root)));
+          std::byte* const unused = staging(StagingUse::output, all.bytes(root));
+          const OneItem one(bytes_at(all.data(), all.total()), bytes_at(unused, all.bytes(root)));
           group.communicator.scatter_v(one.list(), rows, root, options);
           return;
         }
@@ -375,7 +373,7 @@ int scatterv(const void* in, const int in_counts[], const int places[], MPI_Data
 
 int alltoall(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
              MPI_Comm comm) {
-  const std::int64_t bytes = packed_bytes(out_count, out_type).value_or(0);  // of each pair of ranks
+  const std::int64_t bytes = packed_bytes(out_count, out_type);  // of each pair of ranks
   return serve(
       Call::Alltoall, comm, bytes > 0, bytes,
       [&](const Group& group) {
@@ -395,11 +393,11 @@ int alltoallv(const void* in, const int in_counts[], const int in_places[], MPI_
   return serve(
       Call::Alltoallv, comm, true, 0,
       [&](const Group& group) {
-        const Parts outs{out, out_type, group.size, 0, out_counts, out_places};
+        const Parts outs{out, out_type, group.size, -1, out_counts, out_places};
         const Contiguous to = Contiguous::output(outs);
         const Contiguous from = in == MPI_IN_PLACE
                                     ? Contiguous::input(outs, comm, true)
-                                    : Contiguous::input({in, in_type, group.size, 0, in_counts, in_places}, comm);
+                                    : Contiguous::input({in, in_type, group.size, -1, in_counts, in_places}, comm);
         std::vector<std::int64_t> sent;
         std::vector<std::int64_t> received;
         for (int i = 0; i < group.size; ++i) {

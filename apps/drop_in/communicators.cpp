@@ -8,11 +8,15 @@
 
 #include <lockstep/interop/mpi.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,16 +70,35 @@ std::string name_of(MPI_Comm comm) {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
+/// Whether all ranks of `comm`, an intracommunicator of `size` ranks, are in MPI_COMM_WORLD. Ranks of other worlds may
+/// be without the drop-in. If `comm` has ranks of several worlds, this is false on all of them.
+bool is_of_this_world(MPI_Comm comm, int size) {
+  std::array<MPI_Group, 2> groups{};
+  PMPI_Comm_group(comm, &groups[0]);
+  PMPI_Comm_group(MPI_COMM_WORLD, &groups[1]);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> in_world(ranks.size(), MPI_UNDEFINED);
+  PMPI_Group_translate_ranks(groups[0], size, ranks.data(), groups[1], in_world.data());
+  for (MPI_Group& group : groups) PMPI_Group_free(&group);
+  return std::find(in_world.begin(), in_world.end(), MPI_UNDEFINED) == in_world.end();
+}
+
+CommunicatorOptions options_of(MPI_Comm comm) {
+  CommunicatorOptions options;
+  options.name = name_of(comm);
+  // longer than the default: programs of MPI may wait long for a rank that reads or writes files
+  if (std::getenv("LOCKSTEP_TIMEOUT") == nullptr) options.fail_after = std::chrono::hours(1);
+  return options;
+}
+
 Attribute* make(MPI_Comm comm) {
   auto attribute = std::make_unique<Attribute>();
-  int is_inter = 0;
-  int size = 1;
-  int rank = 0;
-  PMPI_Comm_test_inter(comm, &is_inter);
-  PMPI_Comm_size(comm, &size);
-  PMPI_Comm_rank(comm, &rank);
-  if (is_inter == 0 && size > 1) {
-    attribute->group.emplace(Group{communicator_from(comm, {.name = name_of(comm)}), rank, size});
+  const int size = ranks_of(comm);
+  if (size > 1 && is_of_this_world(comm, size)) {
+    int rank = 0;
+    PMPI_Comm_rank(comm, &rank);
+    attribute->group.emplace(Group{communicator_from(comm, options_of(comm)), rank, size});
     ++made;
   }
   PMPI_Comm_set_attr(comm, key_of_groups(), attribute.get());
@@ -100,6 +123,19 @@ int finalize(MPI_Comm, int, void*, void*) {
 }
 
 }  // namespace
+
+int ranks_of(MPI_Comm comm) {
+  int is_inter = 0;
+  int size = 0;
+  if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter != 0) return 0;
+  return PMPI_Comm_size(comm, &size) == MPI_SUCCESS ? size : 0;
+}
+
+bool misses_rank() {
+  const std::lock_guard lock(all().mutex);
+  return std::any_of(all().list.begin(), all().list.end(),
+                     [](const Attribute* attribute) { return attribute->group && attribute->group->misses_rank; });
+}
 
 Group* group_of(MPI_Comm comm) {
   struct Last {

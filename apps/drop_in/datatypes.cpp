@@ -11,12 +11,13 @@
 #include <complex>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace lockstep::drop_in {
 namespace {
 
-enum class Class : std::uint8_t { integer, truth, byte, floating, complex, pair };
+enum class Class : std::uint8_t { integer, other_integer, truth, byte, floating, complex, pair };
 
 struct Type {
   MPI_Datatype handle;
@@ -59,13 +60,16 @@ std::vector<Type> make_types() {
     const auto size = static_cast<std::size_t>(bytes);
     types.push_back({handle, what, dtype_of(size), size});
   };
-  const std::array integers{MPI_SIGNED_CHAR, MPI_SHORT,   MPI_INT,  MPI_LONG,   MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T,
-                            MPI_INT32_T,     MPI_INT64_T, MPI_AINT, MPI_OFFSET, MPI_COUNT,     MPI_INTEGER};
+  const std::array integers{MPI_SIGNED_CHAR, MPI_SHORT,   MPI_INT,     MPI_LONG,   MPI_LONG_LONG,
+                            MPI_INT8_T,      MPI_INT16_T, MPI_INT32_T, MPI_INT64_T};
   const std::array unsigned_integers{MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT,     MPI_UNSIGNED,
                                      MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T,
                                      MPI_UINT16_T,      MPI_UINT32_T,           MPI_UINT64_T};
   for (MPI_Datatype handle : integers) add(Class::integer, handle, signed_integer);
   for (MPI_Datatype handle : unsigned_integers) add(Class::integer, handle, unsigned_integer);
+  for (MPI_Datatype handle : {MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER}) {
+    add(Class::other_integer, handle, signed_integer);
+  }
   add(Class::byte, MPI_BYTE, unsigned_integer);
   // results are 0 or 1, as those of Open MPI and MPICH are
   for (MPI_Datatype handle : {MPI_LOGICAL, MPI_C_BOOL}) add(Class::truth, handle, unsigned_integer);
@@ -79,7 +83,7 @@ std::vector<Type> make_types() {
   }
   // optional types of Fortran, which some libraries define as MPI_DATATYPE_NULL
   for (MPI_Datatype handle : {MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8}) {
-    add(Class::integer, handle, signed_integer);
+    add(Class::other_integer, handle, signed_integer);
   }
   for (MPI_Datatype handle : {MPI_REAL4, MPI_REAL8}) add(Class::floating, handle, real);
   for (MPI_Datatype handle : {MPI_COMPLEX8, MPI_COMPLEX16}) add(Class::complex, handle, half);
@@ -134,10 +138,12 @@ const Operation* find_operation(MPI_Op handle) {
   return found != operations.end() ? &*found : nullptr;
 }
 
-/// Whether the MPI standard permits `operation` with a type of class `what`, and lockstep can make it.
+/// Whether the MPI standard permits `operation` with a type of class `what`, and lockstep has it. Logical operations
+/// are for integers of C and logical types only.
 bool is_permitted(const Operation& operation, Class what) {
   switch (what) {
     case Class::integer: return operation.form != Reduction::Form::location;
+    case Class::other_integer: return operation.form == Reduction::Form::plain;
     case Class::truth: return operation.form == Reduction::Form::logical;
     case Class::byte: return operation.form == Reduction::Form::plain && is_bitwise(operation.op);
     case Class::floating: return operation.form == Reduction::Form::plain && !is_bitwise(operation.op);
@@ -172,6 +178,12 @@ T load(const std::byte* from) {
   return value;
 }
 
+/// Whether a type with this combiner must not be freed.
+bool is_predefined(int combiner) {
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
+         combiner == MPI_COMBINER_F90_INTEGER;
+}
+
 /// Whether `count` elements of `type` are stored without gaps, in the order in which MPI packs them.
 bool is_contiguous(MPI_Datatype type) {
   int integers = 0;
@@ -179,13 +191,11 @@ bool is_contiguous(MPI_Datatype type) {
   int types = 0;
   int combiner = 0;
   if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return false;
-  if (combiner == MPI_COMBINER_NAMED) {
-    int size = 0;
+  if (is_predefined(combiner)) {
     MPI_Aint lower = 0;
     MPI_Aint extent = 0;
-    PMPI_Type_size(type, &size);
     PMPI_Type_get_extent(type, &lower, &extent);
-    return lower == 0 && extent == size;
+    return lower == 0 && extent == packed_bytes(1, type);
   }
   if (combiner != MPI_COMBINER_DUP && combiner != MPI_COMBINER_CONTIGUOUS) return false;
   int count = 0;
@@ -193,7 +203,7 @@ bool is_contiguous(MPI_Datatype type) {
   if (PMPI_Type_get_contents(type, integers, 0, 1, &count, nullptr, &inner) != MPI_SUCCESS) return false;
   const bool result = is_contiguous(inner);
   PMPI_Type_get_envelope(inner, &integers, &addresses, &types, &combiner);
-  if (combiner != MPI_COMBINER_NAMED) PMPI_Type_free(&inner);
+  if (!is_predefined(combiner)) PMPI_Type_free(&inner);
   return result;
 }
 
@@ -208,6 +218,8 @@ MPI_Aint extent_of(MPI_Datatype type) {
 template <class Copy>
 void in_pieces(std::int64_t count, std::int64_t bytes_per_element, const Copy& copy) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
+  if (bytes_per_element > std::numeric_limits<int>::max())
+    throw BadArgument{MPI_ERR_TYPE, "an element of 2 GiB or more, with gaps, cannot be packed"};
   const std::int64_t piece = std::max<std::int64_t>(1, bytes_per_element > 0 ? most / bytes_per_element : most);
   for (std::int64_t first = 0; first < count; first += piece) copy(first, std::min(piece, count - first));
 }
@@ -269,16 +281,28 @@ void reduce_locations(const Reduction& reduction, const std::byte* all, std::int
   }
 }
 
-std::optional<std::int64_t> packed_bytes(std::int64_t count, MPI_Datatype type) {
-  int size = 0;
-  if (count < 0 || type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS || size == MPI_UNDEFINED)
-    return std::nullopt;
+std::int64_t packed_bytes(std::int64_t count, MPI_Datatype type) {
+  MPI_Count size = 0;  // that of PMPI_Type_size, an int, is undefined from 2 GiB on
+  if (count <= 0 || type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) return 0;
   return count * size;
 }
 
-std::byte* staging(StagingUse use, std::int64_t bytes) {
+namespace {
+std::array<Tensor, 2>& staging_of_thread() {
   static thread_local std::array<Tensor, 2> memory;
-  Tensor& tensor = memory[static_cast<std::size_t>(use)];
+  return memory;
+}
+}  // namespace
+
+void release_staging() {
+  constexpr std::int64_t most_kept = 16 << 20;
+  for (Tensor& tensor : staging_of_thread()) {
+    if (tensor.view().element_count() > most_kept) tensor = Tensor();
+  }
+}
+
+std::byte* staging(StagingUse use, std::int64_t bytes) {
+  Tensor& tensor = staging_of_thread()[static_cast<std::size_t>(use)];
   if (tensor.view().element_count() < bytes || tensor.view().data == nullptr) {
     tensor = Tensor();  // first frees the old memory
     tensor = Tensor(DType::u8, Shape{std::max<std::int64_t>(bytes, 4096)});
@@ -286,8 +310,22 @@ std::byte* staging(StagingUse use, std::int64_t bytes) {
   return static_cast<std::byte*>(tensor.view().data);
 }
 
+void Parts::check() const {
+  if (type == MPI_DATATYPE_NULL) throw BadArgument{MPI_ERR_TYPE, "a datatype is MPI_DATATYPE_NULL"};
+  if (counts == nullptr && equal_count < 0) throw BadArgument{MPI_ERR_COUNT, "a count is negative"};
+  if ((counts == nullptr) != (places == nullptr)) throw BadArgument{MPI_ERR_ARG, "counts or displacements are null"};
+  if (counts != nullptr && std::any_of(counts, counts + ranks, [](int count) { return count < 0; }))
+    throw BadArgument{MPI_ERR_COUNT, "a count is negative"};
+}
+
+/// Throws BadArgument if MPI has refused to pack or to unpack.
+static void check_packed(int result) {
+  if (result != MPI_SUCCESS) throw BadArgument{MPI_ERR_TYPE, "MPI cannot pack elements of a datatype"};
+}
+
 Contiguous::Contiguous(const Parts& parts, StagingUse use)
-    : parts_(parts), bytes_per_element_(packed_bytes(1, parts.type).value_or(0)) {
+    : parts_(parts), bytes_per_element_(packed_bytes(1, parts.type)) {
+  parts.check();
   data_ = static_cast<std::byte*>(const_cast<void*>(parts.buffer));
   bool has_begun = false;
   std::int64_t next = 0;  // place of the next part if there are no gaps
@@ -323,8 +361,8 @@ void Contiguous::pack(int part, MPI_Comm comm) const {
   const auto* const from = static_cast<const std::byte*>(parts_.buffer) + parts_.place(part) * extent;
   in_pieces(parts_.count(part), bytes_per_element_, [&](std::int64_t first, std::int64_t count) {
     int at = 0;
-    PMPI_Pack(from + first * extent, static_cast<int>(count), parts_.type, to + first * bytes_per_element_,
-              static_cast<int>(count * bytes_per_element_), &at, comm);
+    check_packed(PMPI_Pack(from + first * extent, static_cast<int>(count), parts_.type, to + first * bytes_per_element_,
+                           static_cast<int>(count * bytes_per_element_), &at, comm));
   });
 }
 
@@ -336,8 +374,8 @@ void Contiguous::unpack(MPI_Comm comm) const {
     auto* const to = static_cast<std::byte*>(const_cast<void*>(parts_.buffer)) + parts_.place(i) * extent;
     in_pieces(parts_.count(i), bytes_per_element_, [&](std::int64_t first, std::int64_t count) {
       int at = 0;
-      PMPI_Unpack(from + first * bytes_per_element_, static_cast<int>(count * bytes_per_element_), &at,
-                  to + first * extent, static_cast<int>(count), parts_.type, comm);
+      check_packed(PMPI_Unpack(from + first * bytes_per_element_, static_cast<int>(count * bytes_per_element_), &at,
+                               to + first * extent, static_cast<int>(count), parts_.type, comm));
     });
     from += bytes(i);
   }

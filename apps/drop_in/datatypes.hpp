@@ -46,21 +46,29 @@ void from_truth(const std::uint8_t* truth, std::int64_t count, DType dtype, void
 void reduce_locations(const Reduction& reduction, const std::byte* all, std::int64_t ranks, std::int64_t count,
                       std::byte* out);
 
-/// Bytes of `count` elements without gaps; none if MPI refuses the arguments. By MPI's rules, this number is the same
-/// for sender and receiver, even if they describe the elements by different types.
-[[nodiscard]] std::optional<std::int64_t> packed_bytes(std::int64_t count, MPI_Datatype type);
+/// Bytes of `count` elements without gaps; 0 for a negative count or MPI_DATATYPE_NULL. By MPI's rules, this number is
+/// the same for sender and receiver, even if they describe the elements by different types.
+[[nodiscard]] std::int64_t packed_bytes(std::int64_t count, MPI_Datatype type);
 
-/// Memory for one call, kept for the next call of this thread: equal calls get equal addresses, so that prepared
-/// operations are found again. `use` tells apart the buffers of one call.
+/// Memory for one call. Small memory is kept for the next call of this thread: equal calls get equal addresses, so that
+/// prepared operations are found again. `use` tells apart the buffers of one call.
 enum class StagingUse : std::uint8_t { input, output };
 [[nodiscard]] std::byte* staging(StagingUse use, std::int64_t bytes);
+/// Frees large memory of this thread. Called at the end of a call.
+void release_staging();
+
+/// An argument of this rank that MPI would refuse.
+struct BadArgument {
+  int error_class;  ///< of MPI
+  const char* text;
+};
 
 /// Parts of a user's buffer, one for each of `ranks` ranks. A reference to the arguments of a call of MPI.
 struct Parts {
   const void* buffer = nullptr;
   MPI_Datatype type = MPI_DATATYPE_NULL;
   int ranks = 1;
-  std::int64_t equal_count = 0;  ///< elements of each part, if `counts` is null; then there are no gaps between parts
+  std::int64_t equal_count = 0;  ///< elements of each part if `counts` is null: then there are no gaps between parts
   const int* counts = nullptr;   ///< elements of each part
   const int* places = nullptr;   ///< first element of each part
 
@@ -68,10 +76,12 @@ struct Parts {
   [[nodiscard]] std::int64_t place(int part) const noexcept {
     return places != nullptr ? places[part] : part * equal_count;
   }
+  /// Throws BadArgument for a null type, a negative count, or a null array of counts or places.
+  void check() const;
 };
 
 /// A user's buffer as contiguous bytes: the buffer itself if its elements are contiguous and its parts have no gaps
-/// between them, otherwise staging memory.
+/// between them, otherwise staging memory. Making one throws BadArgument if MPI would refuse the parts.
 class Contiguous {
  public:
   /// For data that is read: packs it, if necessary. If `copies` is true, the bytes are always a copy.

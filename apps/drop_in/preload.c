@@ -71,15 +71,17 @@ static void find_real(void) {
 LOCKSTEP_EACH_CALL(FIRST)
 #undef FIRST
 
-static struct lockstep_calls current = {
+static struct lockstep_drop_in current = {{
 #define FIRST(name, parameters, arguments) first_##name,
-    LOCKSTEP_EACH_CALL(FIRST)
+                                              LOCKSTEP_EACH_CALL(FIRST)
 #undef FIRST
-};
+                                          },
+                                          NULL,
+                                          NULL};
 
 #define DEFINE(name, parameters, arguments)                               \
-  EXPORT int MPI_##name parameters { return current.name arguments; }     \
-  EXPORT int PMPI_##name parameters { return current.name arguments; }
+  EXPORT int MPI_##name parameters { return current.calls.name arguments; }     \
+  EXPORT int PMPI_##name parameters { return current.calls.name arguments; }
 LOCKSTEP_EACH_CALL(DEFINE)
 #undef DEFINE
 
@@ -146,10 +148,10 @@ static lockstep_drop_in_start_function* open_drop_in(char* why, size_t size) {
   address = dlsym(library, "lockstep_drop_in_start");
   memcpy(&start, &address, sizeof address);
   if (check == NULL || start == NULL) {
-    snprintf(why, size, "%.400s is of another version", file);
+    snprintf(why, size, "%.400s has another version", file);
     return NULL;
   }
-  const char* const reason = check(mpi.Comm_size);
+  const char* const reason = check();
   if (reason != NULL) {
     snprintf(why, size, "%s", reason);
     return NULL;
@@ -216,32 +218,52 @@ static void begin(void) {
     if (rank == 0) fprintf(stderr, "liblockstep_mpi: LOCKSTEP_MPI differs between ranks; MPI serves all calls\n");
     return;
   }
-  struct lockstep_calls taken = real;
-  start(&real, (enum lockstep_drop_in_mode)mode, &taken);
-  current = taken;
+  struct lockstep_drop_in made = {real, NULL, NULL};
+  start(&real, (enum lockstep_drop_in_mode)mode, &made);
+  current = made;
 }
 
-static int init(int* argc, char*** argv) {
+/* MPI_Init may reach PMPI_Init of this library through the MPI_Init of a tool: only the first of both begins. */
+static void begin_once(int result) {
+  static int has_begun = 0;
+  if (result == MPI_SUCCESS && !has_begun) {
+    has_begun = 1;
+    begin();
+  }
+}
+
+static int init(const char* next, int* argc, char*** argv) {
   int (*call)(int*, char***) = NULL;
-  LOAD(call, "PMPI_Init");
+  LOAD(call, next);
   const int result = call(argc, argv);
-  if (result == MPI_SUCCESS) begin();
+  begin_once(result);
   return result;
 }
 
-static int init_thread(int* argc, char*** argv, int required, int* provided) {
+static int init_thread(const char* next, int* argc, char*** argv, int required, int* provided) {
   int (*call)(int*, char***, int, int*) = NULL;
-  LOAD(call, "PMPI_Init_thread");
+  LOAD(call, next);
   const int result = call(argc, argv, required, provided);
-  if (result == MPI_SUCCESS) begin();
+  begin_once(result);
   return result;
 }
 
-EXPORT int MPI_Init(int* argc, char*** argv) { return init(argc, argv); }
-EXPORT int PMPI_Init(int* argc, char*** argv) { return init(argc, argv); }
+static int finalize(const char* next) {
+  int (*call)(void) = NULL;
+  LOAD(call, next);
+  if (current.before_finalize != NULL) current.before_finalize();
+  const int result = call();
+  if (current.after_finalize != NULL) current.after_finalize();
+  return result;
+}
+
+EXPORT int MPI_Init(int* argc, char*** argv) { return init("MPI_Init", argc, argv); }
+EXPORT int PMPI_Init(int* argc, char*** argv) { return init("PMPI_Init", argc, argv); }
 EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  return init_thread(argc, argv, required, provided);
+  return init_thread("MPI_Init_thread", argc, argv, required, provided);
 }
 EXPORT int PMPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  return init_thread(argc, argv, required, provided);
+  return init_thread("PMPI_Init_thread", argc, argv, required, provided);
 }
+EXPORT int MPI_Finalize(void) { return finalize("MPI_Finalize"); }
+EXPORT int PMPI_Finalize(void) { return finalize("PMPI_Finalize"); }

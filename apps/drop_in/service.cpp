@@ -3,11 +3,14 @@
 
 #include "drop_in/service.hpp"
 
+#include <lockstep/base/error.hpp>
+
 #include <fmt/format.h>
 
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <thread>
 
@@ -27,13 +30,29 @@ int error_class() {
   return added;
 }
 
-std::atomic<bool> has_lost_rank{false};
+struct Description {
+  std::string text;
+  int code = MPI_ERR_OTHER;
+  bool is_local = true;  // the other ranks of the call do not know the error
+  bool misses_rank = false;
+};
 
-int error_code_of(const Error& error) {
-  switch (error.code()) {
-    case Code::mismatch:
-    case Code::invalid_argument: return MPI_ERR_ARG;
-    default: return error_class();
+/// Describes the exception that is being handled.
+Description current_error() {
+  try {
+    throw;
+  } catch (const BadArgument& bad) {
+    return {.text = bad.text, .code = bad.error_class};
+  } catch (const Error& error) {
+    const bool is_of_arguments = error.code() == Code::mismatch || error.code() == Code::invalid_argument;
+    return {.text = error.what(),
+            .code = is_of_arguments ? MPI_ERR_ARG : error_class(),
+            .is_local = false,
+            .misses_rank = error.code() == Code::deadline_exceeded || error.code() == Code::unavailable};
+  } catch (const std::exception& error) {
+    return {.text = error.what()};
+  } catch (...) {
+    return {.text = "an exception of an unknown type"};
   }
 }
 
@@ -53,30 +72,29 @@ std::string_view name_of(Call call) noexcept {
 
 Count& count_of(Call call) noexcept { return counts[static_cast<std::size_t>(call)]; }
 
-int report_error(Call call, MPI_Comm comm, const Error& error) {
+int report_error(Call call, MPI_Comm comm, Group* group) {
+  const Description error = current_error();
   int rank = 0;
   int world_rank = 0;
   PMPI_Comm_rank(comm, &rank);
   PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  if (group != nullptr) {
+    group->misses_rank = error.misses_rank;
+    const Inside inside;
+    if (error.is_local) group->communicator.abort(fmt::format("{}: {}", name_of(call), error.text));
+  }
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   PMPI_Comm_get_errhandler(comm, &handler);
   const bool ends_job = handler == MPI_ERRORS_ARE_FATAL;
   if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
   // Most errors have the same text on all ranks. If the job ends, rank 0 writes the text and ends the job; the other
   // ranks write it if rank 0 does not, because it is the rank that is missing.
-  if (ends_job && rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-  const std::string text = fmt::format("lockstep: rank {}: {}: {}\n", world_rank, name_of(call), error.what());
+  if (ends_job && rank != 0 && !error.is_local) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  const std::string text = fmt::format("lockstep: rank {}: {}: {}\n", world_rank, name_of(call), error.text);
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
-  if (error.code() == Code::deadline_exceeded || error.code() == Code::unavailable) has_lost_rank = true;
-  const int code = error_code_of(error);
-  PMPI_Comm_call_errhandler(comm, code);
-  return code;
-}
-
-std::optional<std::chrono::milliseconds> finalize_limit() noexcept {
-  constexpr std::chrono::seconds limit(10);
-  return has_lost_rank ? std::optional<std::chrono::milliseconds>(limit) : std::nullopt;
+  PMPI_Comm_call_errhandler(comm, error.code);
+  return error.code;
 }
 
 }  // namespace lockstep::drop_in

@@ -7,13 +7,10 @@
 
 #include "drop_in/calls.h"
 #include "drop_in/communicators.hpp"
-
-#include <lockstep/base/error.hpp>
+#include "drop_in/datatypes.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace lockstep::drop_in {
@@ -37,7 +34,7 @@ void set_taken(lockstep_calls& taken);
 struct Count {
   std::atomic<std::int64_t> taken{0};
   std::atomic<std::int64_t> handed_on{0};
-  std::atomic<std::int64_t> bytes{0};  ///< of the calls that have been taken over
+  std::atomic<std::int64_t> bytes{0};  ///< bytes of the calls that have been taken over
 };
 [[nodiscard]] Count& count_of(Call call) noexcept;
 
@@ -64,10 +61,9 @@ class Report {
   static void print();
 };
 
-/// Writes the error, and returns the result of MPI's error handler for `comm`.
-[[nodiscard]] int report_error(Call call, MPI_Comm comm, const Error& error);
-/// After an error that says that a rank is missing: the time for which MPI_Finalize may wait for it. None without one.
-[[nodiscard]] std::optional<std::chrono::milliseconds> finalize_limit() noexcept;
+/// Writes the error that is being handled, calls MPI's error handler for `comm`, and returns a code of MPI. If only
+/// this rank can know the error, the other ranks of `group`, which may be null, get it, too.
+[[nodiscard]] int report_error(Call call, MPI_Comm comm, Group* group);
 
 /// Serves one call of the program. `can_take` must be equal on all ranks of `comm`: it may depend only on what MPI
 /// makes equal on all ranks. `take(group)` makes the call with lockstep; `hand_on()` makes it with MPI.
@@ -80,16 +76,20 @@ int serve(Call call, MPI_Comm comm, bool can_take, std::int64_t bytes, const Tak
         const_cast<HandOn*>(&hand_on));
   }
   Count& count = count_of(call);
+  Group* group = nullptr;
   try {
     const Inside inside;
-    if (Group* const group = can_take ? group_of(comm) : nullptr) {
+    if (can_take) group = group_of(comm);
+    if (group != nullptr) {
       take(*group);
+      release_staging();
+      group->misses_rank = false;
       count.taken.fetch_add(1, std::memory_order_relaxed);
       count.bytes.fetch_add(bytes, std::memory_order_relaxed);
       return MPI_SUCCESS;
     }
-  } catch (const Error& error) {
-    return report_error(call, comm, error);
+  } catch (...) {
+    return report_error(call, comm, group);
   }
   count.handed_on.fetch_add(1, std::memory_order_relaxed);
   return hand_on();

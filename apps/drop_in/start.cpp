@@ -7,18 +7,23 @@
 #include "drop_in/communicators.hpp"
 #include "drop_in/service.hpp"
 
-#include <lockstep/base/error.hpp>
 #include <lockstep/base/exit_code.hpp>
 #include <lockstep/base/export.hpp>
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/interop/mpi.hpp>
 
 #include <fmt/format.h>
+#include <link.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdio>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace lockstep::drop_in {
@@ -46,14 +51,43 @@ void print_summary() {
   std::fputs(text.c_str(), stderr);
 }
 
-/// A program may handle the error of a missing rank, and still call MPI_Finalize, which waits for all ranks.
-void limit_finalize(std::chrono::milliseconds limit) {
-  std::thread([limit] {
-    std::this_thread::sleep_for(limit);
+/// A program may handle the error of a missing rank, and still call MPI_Finalize, which waits for all ranks. This
+/// aborts the job if MPI_Finalize takes too long.
+class FinalizeLimit {
+ public:
+  FinalizeLimit() : thread_([this] { wait(); }) {}
+  FinalizeLimit(const FinalizeLimit&) = delete;
+  FinalizeLimit& operator=(const FinalizeLimit&) = delete;
+  ~FinalizeLimit() {
+    {
+      const std::lock_guard lock(mutex_);
+      has_returned_ = true;
+    }
+    returned_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    if (returned_.wait_for(lock, std::chrono::seconds(10), [this] { return has_returned_; })) return;
     std::fputs("lockstep: MPI_Finalize waits for a rank that is missing; aborting the job\n", stderr);
     PMPI_Abort(MPI_COMM_WORLD, exit_code::unavailable);
-  }).detach();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable returned_;
+  bool has_returned_ = false;
+  std::thread thread_;  // last, because it uses the members above
+};
+
+std::unique_ptr<FinalizeLimit> finalize_limit;
+
+void before_finalize() {
+  if (misses_rank()) finalize_limit = std::make_unique<FinalizeLimit>();
 }
+
+void after_finalize() { finalize_limit.reset(); }
 
 void at_end() {
   int rank = 0;
@@ -63,7 +97,6 @@ void at_end() {
   } else if (rank == 0) {
     print_summary();
   }
-  if (const auto limit = finalize_limit()) limit_finalize(*limit);
 }
 
 /// Called after the communicators have ended.
@@ -72,13 +105,22 @@ void end_environment() { environment.reset(); }
 }  // namespace
 }  // namespace lockstep::drop_in
 
-extern "C" LOCKSTEP_API const char* lockstep_drop_in_check(int (*comm_size)(MPI_Comm, int*)) {
-  if (comm_size != &PMPI_Comm_size) return "lockstep was built for another MPI library than that of the program";
-  return nullptr;
+extern "C" LOCKSTEP_API const char* lockstep_drop_in_check() {
+  // this library needs an MPI library by its file name; if the program has another one, both are loaded now
+  int libraries = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* count) {
+        const std::string_view path = info->dlpi_name;
+        const std::string_view file = path.substr(path.rfind('/') + 1);
+        if (file.starts_with("libmpi.so.") || file.starts_with("libmpich.so.")) ++*static_cast<int*>(count);
+        return 0;
+      },
+      &libraries);
+  return libraries > 1 ? "lockstep was built for another MPI library than that of the program" : nullptr;
 }
 
 extern "C" LOCKSTEP_API void lockstep_drop_in_start(const lockstep_calls* calls, lockstep_drop_in_mode mode,
-                                                    lockstep_calls* taken) {
+                                                    lockstep_drop_in* made) {
   using namespace lockstep;           // NOLINT(google-build-using-namespace): of one function
   using namespace lockstep::drop_in;  // NOLINT(google-build-using-namespace): of one function
   real = *calls;
@@ -86,11 +128,15 @@ extern "C" LOCKSTEP_API void lockstep_drop_in_start(const lockstep_calls* calls,
     if (mode == LOCKSTEP_MPI_ON) {
       set_mpi_collectives({real.Allreduce, real.Bcast, real.Allgather});
       environment = std::make_unique<Environment>();
+      const Inside inside;
+      static_cast<void>(group_of(MPI_COMM_WORLD));
     } else {
       Report::turn_on();
     }
     watch_finalize(at_end, end_environment);
-    set_taken(*taken);
+    set_taken(made->calls);
+    made->before_finalize = before_finalize;
+    made->after_finalize = after_finalize;
   } catch (const std::exception& error) {
     std::fputs(fmt::format("lockstep: {}\n", error.what()).c_str(), stderr);
     PMPI_Abort(MPI_COMM_WORLD, exit_code::usage);

@@ -61,8 +61,9 @@ def check_random_calls(checks, job, program, calls):
 
 
 def check_right_programs(checks, job, program):
-    for name, ranks in (('errors-return', 2), ('communicators', 3), ('kept-by-mpi', 3), ('pending-send', 2), ('threads', 2)):
-        result = job.run(ranks, [program, name], timeout='10,20')
+    for name, ranks in (('errors-return', 2), ('communicators', 3), ('kept-by-mpi', 3), ('pending-send', 2), ('threads', 2),
+                        ('late', 2), ('read-only-scatter', 4), ('fortran-type', 2), ('bad-arguments', 3)):
+        result = job.run(ranks, [program, name], timeout='2,4' if name == 'late' else '10,20')
         checks.check(f'{name}: right, to its end', result.code == 0 and 'done' in result.output and 'taken over' in result.output,
                      result.output)
 

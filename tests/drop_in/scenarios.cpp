@@ -100,6 +100,14 @@ void kept_by_mpi() {
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
   MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 7, &both);
   require(sum_of(1, both) == (size + rank % 2) / 2, "the sum over the other half");
+  // as many counts as the other group has ranks
+  const int others = (size + rank % 2) / 2;
+  const std::vector<int> counts(static_cast<std::size_t>(others), 1);
+  std::vector<int> places;
+  for (int i = 0; i < others; ++i) places.push_back(i);
+  std::vector<int> all(static_cast<std::size_t>(others), -1);
+  MPI_Allgatherv(&rank, 1, MPI_INT, all.data(), counts.data(), places.data(), MPI_INT, both);
+  for (int i = 0; i < others; ++i) require(all[static_cast<std::size_t>(i)] == 2 * i + 1 - rank % 2, "an allgatherv");
   MPI_Comm_free(&both);
   MPI_Comm_free(&half);
 }
@@ -126,6 +134,76 @@ void two_threads() {
   loop(MPI_COMM_WORLD);
   other.join();
   MPI_Comm_free(&copy);
+}
+
+/// A rank that comes too late, but comes: the job must not be ended afterwards, nor after MPI_Finalize.
+void late() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(6));
+  int value = 1;
+  int sum = 0;
+  require(MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS, "a rank was late");
+  MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);  // the late rank may be one call behind
+  require(sum_of(1) == size, "the last sum");
+}
+
+/// A buffer that is only sent may be in memory that cannot be written.
+void read_only_scatter() {
+  static const int values[4] = {5, 6, 7, 8};
+  const int counts[4] = {1, 1, 1, 1};
+  const int places[4] = {0, 1, 2, 3};
+  int own = -1;
+  if (rank == 0) {
+    MPI_Scatter(values, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Scatterv(values, counts, places, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  } else {
+    MPI_Scatter(nullptr, 0, MPI_INT, &own, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    require(own == values[rank], "the part of a scatter");
+    own = -1;
+    MPI_Scatterv(nullptr, nullptr, nullptr, MPI_INT, &own, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    require(own == values[rank], "the part of a scatterv");
+  }
+}
+
+/// Types of Fortran that are made by their precision, and must not be freed.
+void fortran_type() {
+  MPI_Datatype real = MPI_DATATYPE_NULL;
+  MPI_Datatype three = MPI_DATATYPE_NULL;
+  MPI_Type_create_f90_real(15, MPI_UNDEFINED, &real);
+  MPI_Type_contiguous(3, real, &three);
+  MPI_Type_commit(&three);
+  double values[3] = {rank + 1.0, rank + 2.0, rank + 3.0};
+  MPI_Bcast(values, 1, three, 0, MPI_COMM_WORLD);
+  require(values[0] == 1 && values[2] == 3, "the values of a type of Fortran");
+  MPI_Type_free(&three);
+}
+
+/// Wrong arguments of one rank: MPI's class of errors, no write beyond a buffer, and no rank waits.
+void bad_arguments() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const auto class_of = [](int code) {
+    int result = MPI_SUCCESS;
+    MPI_Error_class(code, &result);
+    return result;
+  };
+  std::vector<int> values(64, 1);
+  std::vector<int> received(64, 77);
+  // the root receives less than its part
+  const bool is_root = rank == 0;
+  int code = MPI_Scatter(values.data(), 4, MPI_INT, received.data(), is_root ? 1 : 4, MPI_INT, 0, MPI_COMM_WORLD);
+  if (is_root) require(class_of(code) != MPI_SUCCESS && received[1] == 77, "a scatter into a small buffer is refused");
+  std::vector<int> counts(static_cast<std::size_t>(size), 1);
+  const std::vector<int> places(static_cast<std::size_t>(size), 0);
+  if (is_root) counts[0] = -1;
+  code = MPI_Alltoallv(values.data(), counts.data(), places.data(), MPI_INT, received.data(), counts.data(),
+                       places.data(), MPI_INT, MPI_COMM_WORLD);
+  require(class_of(code) != MPI_SUCCESS, "a negative count is refused on all ranks");
+  if (is_root) require(class_of(code) == MPI_ERR_COUNT, "a negative count gives MPI_ERR_COUNT");
+  code = MPI_Allgather(values.data(), 1, is_root ? MPI_DATATYPE_NULL : MPI_INT, received.data(), 1, MPI_INT,
+                       MPI_COMM_WORLD);
+  require(class_of(code) != MPI_SUCCESS, "a null datatype is refused on all ranks");
+  if (is_root) require(class_of(code) == MPI_ERR_TYPE, "a null datatype gives MPI_ERR_TYPE");
+  require(sum_of(1) == size, "the sum after errors");
 }
 
 /// A loop of small sums, for times: prints the nanoseconds of one.
@@ -155,6 +233,10 @@ int main(int argc, char** argv) {
                                     {"kept-by-mpi", kept_by_mpi},
                                     {"pending-send", pending_send},
                                     {"threads", two_threads},
+                                    {"late", late},
+                                    {"read-only-scatter", read_only_scatter},
+                                    {"fortran-type", fortran_type},
+                                    {"bad-arguments", bad_arguments},
                                     {"loop", loop}};
   const std::string name = argc > 1 ? argv[1] : "";
   int level = 0;

@@ -23,6 +23,8 @@ struct Base {
   std::size_t bytes;  ///< from one element to the next
   Kind kind;
 
+  /// Bytes of an element that have a meaning; the others may change when it is copied.
+  [[nodiscard]] std::size_t used_bytes() const;
   /// Whether the order of a sum or a product of such elements changes its bits.
   [[nodiscard]] bool rounds() const { return kind == floating || kind == complex; }
   /// The operations that MPI permits, but for logical ones and locations only those that are exact.

@@ -65,7 +65,7 @@ FOREIGN = [
     (r'(gtest|gmock)/.*', ['tests/']),
     # The operating system and the compiler: never in public headers.
     (r'(sys|linux|netinet|arpa|net)/.*', ['lib/'] + PROGRAMS),
-    (r'(cxxabi|dirent|dlfcn|errno|fcntl|ifaddrs|malloc|netdb|poll|pthread|sched|signal|spawn|ucontext|unistd|x86intrin|immintrin|cpuid)\.h',
+    (r'(cxxabi|dirent|dlfcn|errno|fcntl|ifaddrs|link|malloc|netdb|poll|pthread|sched|signal|spawn|ucontext|unistd|x86intrin|immintrin|cpuid)\.h',
      ['lib/'] + PROGRAMS),
 ]
 

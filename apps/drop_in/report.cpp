@@ -118,9 +118,10 @@ void Report::print() {
       "lockstep: collectives of {} ranks in {:.3g} s after MPI_Init; means per rank, with a barrier before each call\n"
       "{:<24}{:<16}{:>10}{:>12}{:>12}{:>12}{:>8}\n",
       size, total, "call", "size", "calls", "MiB", "waiting s", "in MPI s", "taken");
+  auto next = sum.begin();
   for (int call = 0; call < call_count; ++call) {
     for (int size_class = 0; size_class < size_classes; ++size_class) {
-      const Numbers& row = sum[static_cast<std::size_t>(call * size_classes + size_class)];
+      const Numbers& row = *next++;
       if (row[0] == 0) continue;
       text += fmt::format("{:<24}{:<16}{:>10.0f}{:>12.3g}{:>12.3g}{:>12.3g}{:>7.0f}%\n",
                           name_of(static_cast<Call>(call)), size_text(size_class), row[0] / size,

@@ -21,6 +21,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -38,7 +39,7 @@ void find_library() {
       std::fprintf(stderr, "random_calls: %s is not found\n", name);
       std::exit(1);
     }
-    std::memcpy(&target, &address, sizeof address);
+    target = reinterpret_cast<std::remove_reference_t<decltype(target)>>(address);
   };
 #define LOCKSTEP_LOAD(name, parameters, arguments) load(library.name, "PMPI_" #name);
   LOCKSTEP_EACH_CALL(LOCKSTEP_LOAD)

@@ -50,7 +50,7 @@ static void* find_call(const char* name) {
 #define LOAD(target, name)                 \
   do {                                     \
     void* const address = find_call(name); \
-    memcpy(&(target), &address, sizeof address); \
+    memcpy((void*)&(target), (const void*)&address, sizeof address); \
   } while (0)
 
 static struct lockstep_calls real;
@@ -144,9 +144,9 @@ static lockstep_drop_in_start_function* open_drop_in(char* why, size_t size) {
   lockstep_drop_in_check_function* check = NULL;
   lockstep_drop_in_start_function* start = NULL;
   void* address = dlsym(library, "lockstep_drop_in_check");
-  memcpy(&check, &address, sizeof address);
+  memcpy((void*)&check, (const void*)&address, sizeof address);
   address = dlsym(library, "lockstep_drop_in_start");
-  memcpy(&start, &address, sizeof address);
+  memcpy((void*)&start, (const void*)&address, sizeof address);
   if (check == NULL || start == NULL) {
     snprintf(why, size, "%.400s has another version", file);
     return NULL;

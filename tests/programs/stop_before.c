@@ -25,7 +25,7 @@ static int allreduce(const char* next, const void* in, void* out, int count, MPI
                      MPI_Comm comm) {
   int (*call)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm) = NULL;
   void* const address = dlsym(RTLD_NEXT, next);
-  memcpy(&call, &address, sizeof address);
+  memcpy((void*)&call, (const void*)&address, sizeof address);
   stop_if_due();
   return call(in, out, count, type, op, comm);
 }

@@ -15,6 +15,7 @@
 #include "cluster/end_of_job.hpp"
 #include "cluster/finalize.hpp"
 #include "cluster/flight_record.hpp"
+#include "cluster/hash_log.hpp"
 #include "cluster/job.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/quit_signal.hpp"
@@ -126,6 +127,7 @@ struct Environment::Node {
   detail::FinalizeOptions finalize{};
   std::unique_ptr<detail::Reporter> reporter;  ///< null if there are no metrics and no trace
   std::string trace_directory;                 ///< of LOCKSTEP_TRACE
+  std::shared_ptr<detail::HashLog> hash_log;   ///< null if there is no LOCKSTEP_HASH_LOG
   bool all_initialized_mpi = false;  ///< if false, the program finalizes MPI on some ranks, and they send no messages
 
   /// Finds the nodes of `job`, and the ranks of this node. Collective over all ranks of `job`; all ranks have passed
@@ -192,6 +194,8 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
     set_nccl_library(options.nccl_library);
     if (!settings.metrics_file.empty() || !settings.trace_directory.empty())
       node->reporter = std::make_unique<detail::Reporter>(settings, rank_, size_);
+    if (!settings.hash_log_directory.empty())
+      node->hash_log = std::make_shared<detail::HashLog>(settings.hash_log_directory, rank_, size_);
   } catch (const Error& own) {
     error.set(own);
   }
@@ -223,6 +227,7 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
     detail::prepare_record_directory(settings.recorder_directory);
   settings.recorder_entries > 0 ? node->quit_signal.start() : node->quit_signal.stop();
   if (node->reporter != nullptr) node->reporter->start();
+  detail::set_hash_log(node->hash_log);
   node->trace_directory = settings.trace_directory;
   node->finalize = {settings.warn_after, options.finalize_after.value_or(settings.fail_after)};
   node_ = std::move(node);
@@ -233,6 +238,7 @@ Environment::~Environment() {
   if (detail::fork_depth() != fork_depth_) return;  // in a forked child: only the parent finalizes MPI
   exists = false;
   node_->reporter.reset();  // closes the file of the trace before the last barrier
+  detail::set_hash_log(nullptr);
   if (std::uncaught_exceptions() > exceptions_) {
     detail::log_warning("Environment is destroyed by an exception; aborting the job in 2 s");
     detail::tell_members("an exception has destroyed its Environment");

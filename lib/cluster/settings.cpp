@@ -23,9 +23,10 @@ namespace lockstep::detail {
 namespace {
 
 // LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first used; LOCKSTEP_MPI by the drop-in, in MPI_Init
-constexpr std::array<std::string_view, 10> known_names{
-    "LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER",    "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_SHARED_MEMORY",
-    "LOCKSTEP_NCCL",    "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS", "LOCKSTEP_TRACE",           "LOCKSTEP_MPI"};
+constexpr std::array<std::string_view, 11> known_names{
+    "LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER", "LOCKSTEP_RADICES",  "LOCKSTEP_ALLOW_SINGLETON",
+    "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",  "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS",
+    "LOCKSTEP_TRACE",         "LOCKSTEP_MPI",   "LOCKSTEP_HASH_LOG"};
 
 std::optional<std::string_view> variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -120,6 +121,7 @@ Settings settings_from_environment() {
   if (const auto text = variable("LOCKSTEP_RECORDER")) read_recorder(*text, settings);
   settings.metrics_file = path_in("LOCKSTEP_METRICS", "the name of a file, such as metrics.jsonl or metrics.prom");
   settings.trace_directory = path_in("LOCKSTEP_TRACE", "the name of a directory, such as trace");
+  settings.hash_log_directory = path_in("LOCKSTEP_HASH_LOG", "the name of a directory, such as hashes");
   return settings;
 }
 

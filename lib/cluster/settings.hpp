@@ -23,6 +23,7 @@ struct Settings {
   std::string recorder_directory;      ///< empty: a directory for temporary files
   std::string metrics_file;            ///< empty: no metrics
   std::string trace_directory;         ///< empty: no trace
+  std::string hash_log_directory;      ///< empty: no hash log
   std::string radices;                 ///< stages of all_reduce and of large reduces; empty: chosen by the planner
 };
 
@@ -36,6 +37,9 @@ struct Settings {
 ///                                        of its file; 0: no recorder
 ///   LOCKSTEP_METRICS=FILE                every rank writes metrics to FILE, with `.rankN` before the extension
 ///   LOCKSTEP_TRACE=DIRECTORY             every rank writes the times of its operations to a file in DIRECTORY
+///   LOCKSTEP_HASH_LOG=DIRECTORY          every rank writes hashes of the inputs and outputs of its operations to a
+///   file
+///                                        in DIRECTORY
 ///   LOCKSTEP_ALLOW_SINGLETON=1           accept one MPI rank although the launcher started several
 [[nodiscard]] Settings settings_from_environment();
 

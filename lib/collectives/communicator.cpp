@@ -4,6 +4,7 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "base/check.hpp"
+#include "cluster/hash_log.hpp"
 #include "cluster/settings.hpp"
 #include "collectives/communicator_state.hpp"
 #include "collectives/internal_call.hpp"
@@ -267,6 +268,8 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
     state->carry_steps = std::make_shared<const detail::CarrySteps>(state->layout, node->levels(), state->rank);
     state->level_schedule = detail::make_level_schedule(state->layout, node->levels(), state->rank);
   }
+  if (auto log = detail::hash_log_of_this_process())
+    state->hashes = std::make_unique<detail::HashRecorder>(std::move(log), options.name, state->layout, made);
   const auto refuse = [&](const std::string& text) {
     communicator.abort(text);
     const bool has_name = options.name != CommunicatorOptions().name;
@@ -286,6 +289,7 @@ Communicator CommunicatorAccess::make_internal(std::unique_ptr<detail::Transport
                                                const CommunicatorOptions& options, const ReplicaLayout& layout) {
   Communicator communicator = make(std::move(transport), options, layout);
   communicator.state_->wait_claim.reset();
+  communicator.state_->hashes.reset();              // all its calls are the library's own
   communicator.state_->engine->ignore_positions();  // after a failure, the next call needs no `recover`
   return communicator;
 }

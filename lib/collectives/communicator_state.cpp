@@ -72,7 +72,7 @@ std::shared_ptr<detail::ParallelLoop> Communicator::State::loop() const {
 }
 
 void Communicator::State::run(const Call& call, std::span<const Item> items, const ReduceOptions& how) {
-  const detail::OperationUse use(acquire(call, items, how));
+  const detail::OperationUse use(acquire_logged(call, items, how));
   engine->run(use.operation());
 }
 
@@ -106,7 +106,7 @@ std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call,
                                                                const ReduceOptions& how) {
   const detail::EngineCall target{*engine, how.where};
   return detail::propagate(target, [&] {
-    auto state = std::make_unique<Request::State>(engine, acquire(call, items, how), detail::blocks_of(items));
+    auto state = std::make_unique<Request::State>(engine, acquire_logged(call, items, how), detail::blocks_of(items));
     engine->post_async(state->use.operation());
     return state;
   });

@@ -14,6 +14,7 @@
 #include "collectives/engine/engine.hpp"
 #include "collectives/engine/parallel_loop.hpp"
 #include "collectives/gpu/group.hpp"
+#include "collectives/hash_recorder.hpp"
 #include "collectives/host/schedule_cache.hpp"
 #include "collectives/plan_cache.hpp"
 #include "collectives/request_state.hpp"
@@ -63,6 +64,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   std::shared_ptr<detail::ScheduleCache> schedules;       // null until the numbers of replicas are known
   std::shared_ptr<const detail::CarrySteps> carry_steps;  // null before `schedules` is set; null if no data is carried
   std::shared_ptr<const detail::RankSchedule> level_schedule;  // of a node with several levels; null otherwise
+  std::unique_ptr<const detail::HashRecorder> hashes;          // null unless LOCKSTEP_HASH_LOG is set
   mutable detail::Mutex mutex;
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
@@ -156,6 +158,13 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                            const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> find_or_make(const Call& call, std::span<const Item> items,
                                                                 const ReduceOptions& how);
+  /// As `acquire`, for a call that the hash log has. The log does not have calls that the library makes for itself.
+  [[nodiscard]] std::shared_ptr<detail::Operation> acquire_logged(const Call& call, std::span<const Item> items,
+                                                                  const ReduceOptions& how) {
+    auto acquired = acquire(call, items, how);
+    if (hashes != nullptr && !how.only_name) hashes->attach(*acquired, call, items);
+    return acquired;
+  }
   /// Sets in `operation` the options in which equal calls may differ: the timeout and the line of the caller.
   static void note_options(detail::Operation& operation, const ReduceOptions& how) noexcept;
   /// The requested order: the order of the call, else of the communicator's options, else the default for `kind`.

@@ -44,8 +44,8 @@ std::unique_ptr<Plan::State> Communicator::State::prepare(const std::shared_ptr<
                                                           std::span<const Item> items, const ReduceOptions& options) {
   auto state = std::make_unique<Plan::State>();
   state->engine = owner->engine;
-  // the lists of views are copied only once, by OwnedItems
-  state->make = [owner, call, items = OwnedItems(items), order = options.order, name = std::string(options.name),
+  const OwnedItems owned(items);  // the lists of views are copied only once
+  state->make = [owner, call, items = owned, order = options.order, name = std::string(options.name),
                  fail_after = options.fail_after, where = options.where] {
     const ReduceOptions how{order, name, fail_after, where};
     auto made = is_on_gpus(items.get()) ? owner->make_gpu_operation(call, items.get(), how)
@@ -53,6 +53,11 @@ std::unique_ptr<Plan::State> Communicator::State::prepare(const std::shared_ptr<
     note_options(*made, how);
     return made;
   };
+  if (owner->hashes != nullptr && !options.only_name) {
+    state->log = [owner, call, owned](detail::Operation& operation) {
+      owner->hashes->attach(operation, call, owned.get());
+    };
+  }
   if (is_on_gpus(items)) {
     static_cast<void>(
         detail::check_items(call, owner->layout, owner->rank, items));  // the other checks need the other ranks
@@ -81,6 +86,7 @@ std::shared_ptr<detail::Operation> Plan::State::next() {
                         "{}: the previous run of this plan is not complete; call wait() on its request first",
                         detail::operation_name(operation->descriptor()));
   }
+  if (log) log(*operation);
   return operation;
 }
 

@@ -51,6 +51,18 @@ struct RecordPlace {
   std::uint32_t metered_call = 0;  ///< number of the description in the meter of the communicator; 0: none
 };
 
+/// Sees the end of one run of an operation.
+class EndObserver {
+ public:
+  EndObserver() = default;
+  EndObserver(const EndObserver&) = delete;
+  EndObserver& operator=(const EndObserver&) = delete;
+  virtual ~EndObserver() = default;
+  /// Called once, under the engine's lock, before a thread can see that the operation is done. `error` is null if the
+  /// operation has succeeded: then its outputs are written.
+  virtual void on_end(std::uint64_t epoch, std::int64_t sequence, const Error* error) noexcept = 0;
+};
+
 /// One operation. Unless stated otherwise, its functions are called under the engine's lock. In one *run*, the
 /// operation is acquired, posted, agreed on by the ranks, started, and advanced until it is done or abandoned. A
 /// reusable operation has one run after the other.
@@ -174,6 +186,12 @@ class Operation {
   }
   [[nodiscard]] bool is_done() const noexcept { return is_done_; }
   [[nodiscard]] const SharedError& error() const noexcept { return error_; }
+  /// Makes the end of this run call `observer`. Called when the operation is acquired, but not posted yet.
+  void observe_end(std::unique_ptr<EndObserver> observer) noexcept { observer_ = std::move(observer); }
+  /// Calls the observer, if there is one. Costs one branch otherwise.
+  void notify_end(std::int64_t sequence, const Error* error) noexcept {
+    if (observer_ != nullptr) std::exchange(observer_, nullptr)->on_end(epoch_, sequence, error);
+  }
   /// Used by Recorder only.
   [[nodiscard]] RecordPlace& record() noexcept { return record_; }
 
@@ -189,6 +207,7 @@ class Operation {
   std::chrono::milliseconds fail_after_{0};
   std::chrono::milliseconds warn_after_{0};
   SharedError error_;
+  std::unique_ptr<EndObserver> observer_;
 };
 
 /// Holds an acquired operation; the destructor releases the operation.

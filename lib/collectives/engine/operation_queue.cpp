@@ -14,6 +14,7 @@ void OperationQueue::finish_head(SharedError error) {
   operations_.erase(operations_.begin());
   recorder_.finish(*head, sequence_, error.get());
   if (error != nullptr) recorder_.note_failure(head->epoch(), sequence_, *error);
+  head->notify_end(sequence_, error.get());
   head->finish(std::move(error));
   ++sequence_;
 }
@@ -21,7 +22,8 @@ void OperationQueue::finish_head(SharedError error) {
 void OperationQueue::fail_epoch(std::uint64_t epoch, const SharedError& error) {
   std::int64_t sequence = sequence_;
   while (!operations_.empty() && operations_.front()->epoch() <= epoch) {
-    recorder_.finish(*operations_.front(), sequence++, error.get());
+    recorder_.finish(*operations_.front(), sequence, error.get());
+    operations_.front()->notify_end(sequence++, error.get());
     operations_.front()->finish(error);
     operations_.erase(operations_.begin());
   }

@@ -47,6 +47,7 @@ class OperationQueue {
   /// Counts `operation` as done. `enter` has been called for it, but it was never in the queue.
   void count_one_done(Operation& operation) noexcept {
     recorder_.finish_at_once(operation);
+    operation.notify_end(sequence_, operation.error().get());
     ++sequence_;
   }
   /// Ends the head with `error`, or with success if `error` is null, and removes it from the queue.

@@ -16,7 +16,7 @@ class SettingsTest : public testing::Test {
  protected:
   void SetUp() override {
     for (const char* name : {"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON",
-                             "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS", "LOCKSTEP_TRACE"})
+                             "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS", "LOCKSTEP_TRACE", "LOCKSTEP_HASH_LOG"})
       unsetenv(name);
   }
   void TearDown() override { SetUp(); }
@@ -43,13 +43,15 @@ TEST_F(SettingsTest, read_one_timeout_or_more) {
   EXPECT_EQ(settings_from_environment().fail_after_total, std::chrono::milliseconds(3500));
 }
 
-TEST_F(SettingsTest, read_the_paths_of_metrics_and_trace) {
+TEST_F(SettingsTest, read_the_paths_of_metrics_trace_and_hash_log) {
   EXPECT_TRUE(settings_from_environment().metrics_file.empty());
   setenv("LOCKSTEP_METRICS", "m.prom", 1);
   setenv("LOCKSTEP_TRACE", "traces", 1);
   EXPECT_EQ(settings_from_environment().metrics_file, "m.prom");
+  setenv("LOCKSTEP_HASH_LOG", "hashes", 1);
   EXPECT_EQ(settings_from_environment().trace_directory, "traces");
-  for (const char* name : {"LOCKSTEP_METRICS", "LOCKSTEP_TRACE"}) {
+  EXPECT_EQ(settings_from_environment().hash_log_directory, "hashes");
+  for (const char* name : {"LOCKSTEP_METRICS", "LOCKSTEP_TRACE", "LOCKSTEP_HASH_LOG"}) {
     setenv(name, "", 1);
     EXPECT_THROW((void)settings_from_environment(), Error) << name;
     unsetenv(name);

@@ -35,5 +35,5 @@ _lockstep() {
   mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
 }
 
-complete -o default -F _lockstep lockstep-descent lockstep-doctor lockstep-explain lockstep-hello lockstep-overlap lockstep-perf \
+complete -o default -F _lockstep lockstep-descent lockstep-diff lockstep-doctor lockstep-explain lockstep-hello lockstep-overlap lockstep-perf \
   lockstep-plot lockstep-run lockstep-trace lockstep-train

@@ -19,7 +19,9 @@ end = sys.argv.index("--")
 programs = sys.argv[3:end]
 launcher = Launcher(sys.argv[end + 1:])
 MPI = {"openmpi": "Open MPI", "mpich": "MPICH"}[mpi]
-# the programs that end before MPI is initialized; lockstep-explain uses neither MPI nor the library
+# these use neither MPI nor the library
+ALONE = ["lockstep-diff", "lockstep-explain"]
+# the programs that end before MPI is initialized
 PLAIN = ["lockstep-hello", "lockstep-descent"]
 
 
@@ -33,7 +35,7 @@ def shows_its_version(program):
         expect(result.returncode == 0 and not result.stderr, result.stderr)
         lines = result.stdout.splitlines()
         expect(lines[0] == f"{named(program)} {version}", result.stdout)
-        if named(program) == "lockstep-explain":
+        if named(program) in ALONE:
             expect(len(lines) == 1, result.stdout)
             return
         expect(re.fullmatch(rf"MPI      .*{MPI}.*", lines[1]), result.stdout)

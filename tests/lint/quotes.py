@@ -59,7 +59,7 @@ def faults_of(page, text, root, texts):
             elif line not in texts:
                 yield f'{page}: no source has the text "{line}"'
     for line in text.splitlines():
-        for command in re.findall(r'\blockstep-(?:run|train|perf|doctor|explain|trace|overlap|plot)\b[^`|#]*', line):
+        for command in re.findall(r'\blockstep-(?:run|train|perf|doctor|diff|explain|trace|overlap|plot)\b[^`|#]*', line):
             for option in re.findall(r'(?<=\s)--([a-z][a-z-]+)', command):
                 if option not in options:
                     yield f'{page}: no program has the option --{option}'

@@ -85,6 +85,7 @@
 #include <lockstep/training/metrics.hpp>
 #include <lockstep/training/optimizer.hpp>
 #include <lockstep/training/sgd.hpp>
+#include <lockstep/training/sharded_optimizer.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>

@@ -4,6 +4,7 @@
 #include <lockstep/training/optimizer.hpp>
 
 #include "base/phrases.hpp"
+#include "training/optimizer_state.hpp"
 
 #include <lockstep/base/error.hpp>
 
@@ -15,12 +16,12 @@ namespace lockstep {
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::check_arguments(const GradientList& gradients, float learning_rate, std::string_view call) const {
+void detail::check_gradients(std::span<const MirroredVariable<float>> parameters, const GradientList& gradients,
+                             float learning_rate, std::string_view call) {
   if (!std::isfinite(learning_rate)) {
     throw Error(Code::invalid_argument,
                 fmt::format("{}: learning_rate is {}; pass a finite number", call, learning_rate));
   }
-  const auto parameters = do_parameters();
   if (gradients.size() != parameters.size()) {
     throw Error(Code::invalid_argument, fmt::format("{}: {} for {}; pass one gradient for each parameter, in the same "
                                                     "order",
@@ -42,6 +43,10 @@ void Optimizer::check_arguments(const GradientList& gradients, float learning_ra
                               k, to_string(gradient.dtype), parameters[k].name()));
     }
   }
+}
+
+void Optimizer::check_arguments(const GradientList& gradients, float learning_rate, std::string_view call) const {
+  detail::check_gradients(do_parameters(), gradients, learning_rate, call);
 }
 
 void Optimizer::apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {

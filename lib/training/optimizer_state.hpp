@@ -9,8 +9,10 @@
 
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/strategy/strategy.hpp>
+#include <lockstep/training/optimizer.hpp>
 #include <lockstep/variables/typed_variable.hpp>
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,17 @@ inline std::vector<MirroredVariable<float>> zeros_like(Strategy& strategy,
                                              {.name = parameter.name() + "/" + std::string(slot), .trainable = false}));
   }
   return zeros;
+}
+
+/// Throws Error(invalid_argument), whose text begins with `call`, unless there is one f32 gradient with the right
+/// number of elements for each parameter, and the learning rate is a finite number.
+void check_gradients(std::span<const MirroredVariable<float>> parameters, const GradientList& gradients,
+                     float learning_rate, std::string_view call);
+
+/// Throws Error(invalid_argument) unless `momentum` is in [0, 1).
+inline void check_momentum(std::string_view optimizer, float momentum) {
+  if (momentum >= 0.0F && momentum < 1.0F) return;
+  throw_error(Code::invalid_argument, "{}: momentum is {}; it must be at least 0 and below 1", optimizer, momentum);
 }
 
 /// Throws Error(invalid_argument) unless the betas are in [0, 1) and epsilon is positive.

@@ -6,20 +6,13 @@
 #include "training/optimizer_state.hpp"
 #include "training/steps.hpp"
 
-#include <lockstep/base/error.hpp>
-
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <utility>
 
 namespace lockstep {
 Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const SgdOptions& options)
     : parameters_(detail::checked_parameters("Sgd", strategy, std::move(parameters))), momentum_(options.momentum) {
-  if (!(momentum_ >= 0.0F && momentum_ < 1.0F)) {
-    throw Error(Code::invalid_argument,
-                fmt::format("Sgd: momentum is {}; it must be at least 0 and below 1", momentum_));
-  }
+  detail::check_momentum("Sgd", momentum_);
   if (momentum_ > 0.0F) movements_ = detail::zeros_like(strategy, parameters_, "momentum");
 }
 

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/training/sharded_optimizer.hpp>
+
+#include "base/check.hpp"
+#include "context/step.hpp"
+#include "device/host/host_elements.hpp"
+#include "training/adam_factors.hpp"
+#include "training/optimizer_state.hpp"
+#include "training/steps.hpp"
+
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/item.hpp>
+#include <lockstep/device/tensor.hpp>
+#include <lockstep/training/optimizer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+constexpr const char* call_name = "ShardedOptimizer::apply_gradients";
+
+TensorView part_of(const TensorView& view, std::int64_t first, std::int64_t count) {
+  return {static_cast<float*>(view.data) + first, DType::f32, Shape{count}, view.device};
+}
+
+/// How the elements of one parameter are divided: first the slices of replicas 0, 1, ..., then the rest.
+struct Division {
+  std::int64_t slice = 0;       ///< elements of the slice of each replica
+  std::int64_t rest = 0;        ///< elements of which every replica keeps the state
+  std::int64_t all_slices = 0;  ///< elements of all slices together
+
+  Division(std::int64_t elements, int replicas)
+      : slice(elements / replicas), rest(elements % replicas), all_slices(slice * replicas) {}
+};
+
+/// The tensors of one local replica in the present step, by parameter.
+struct LocalReplica {
+  std::vector<TensorView> gradients;
+  std::vector<TensorView> parameters;
+  std::vector<Tensor> reduced;  ///< this replica's slices of the reduced gradients; empty if there is one replica
+};
+
+/// The list of items of one collective. Keeps its memory between steps.
+class ItemList {
+ public:
+  /// Begins an item; `replicas` is the number of its inputs and of its outputs at most.
+  void begin(std::size_t replicas) {
+    if (used_ == views_.size()) views_.emplace_back();
+    Views& views = views_[used_++];
+    views.inputs.clear();
+    views.outputs.clear();
+    views.inputs.reserve(replicas);
+    views.outputs.reserve(replicas);
+  }
+  void add(const TensorView& input, const TensorView& output) {
+    views_[used_ - 1].inputs.emplace_back(input);
+    views_[used_ - 1].outputs.push_back(output);
+  }
+  /// The items that were added since the last call.
+  [[nodiscard]] std::span<const Item> take() {
+    items_.clear();
+    for (std::size_t k = 0; k < used_; ++k) items_.push_back({views_[k].inputs, views_[k].outputs});
+    used_ = 0;
+    return items_;
+  }
+
+ private:
+  struct Views {
+    std::vector<ConstTensorView> inputs;
+    std::vector<TensorView> outputs;
+  };
+  std::vector<Views> views_;
+  std::size_t used_ = 0;
+  std::vector<Item> items_;
+};
+
+}  // namespace
+
+struct ShardedOptimizer::State {
+  State(Strategy& strategy, std::vector<MirroredVariable<float>> list)
+      : parameters(detail::checked_parameters("ShardedOptimizer", strategy, std::move(list))) {
+    const int replicas = strategy.num_replicas_in_sync();
+    for (const auto& parameter : parameters) {
+      divisions.emplace_back(parameter.element_count(), replicas);
+      for (int i = 0; i < parameter.component_count(); ++i) {
+        if (const Device place = parameter.component(i).device(); !detail::is_on_host(place)) {
+          detail::throw_error(Code::invalid_argument,
+                              "ShardedOptimizer: parameter \"{}\" is on {}; parameters must be in host memory",
+                              parameter.name(), to_string(place));
+        }
+      }
+    }
+    locals.resize(static_cast<std::size_t>(strategy.communicator().local_replicas()));
+    for (LocalReplica& local : locals) {
+      local.parameters.resize(parameters.size());
+      for (const Division& division : divisions) {
+        if (replicas > 1) local.reduced.push_back(Tensor(DType::f32, Shape{division.slice}));
+      }
+    }
+  }
+
+  /// Creates one slot of the state of each parameter: this replica's slice, then the rest. Collective.
+  [[nodiscard]] std::vector<SyncOnReadVariable<float>> make_slot(Strategy& strategy, std::string_view slot) const {
+    std::vector<SyncOnReadVariable<float>> variables;
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      variables.push_back(
+          strategy.sync_on_read_variable<float>(Tensor(DType::f32, Shape{divisions[k].slice + divisions[k].rest}),
+                                                {.name = parameters[k].name() + "/" + std::string(slot) + "_slice",
+                                                 .aggregation = VariableAggregation::only_first_replica}));
+    }
+    return variables;
+  }
+
+  /// Reduces the gradients of the local replicas: slices to LocalReplica::reduced, the rest in place. Collective.
+  void reduce(const Communicator& communicator, ReduceOp op, const std::source_location& where) {
+    if (communicator.layout().replicas() == 1) return;
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      if (divisions[k].slice == 0) continue;
+      items.begin(locals.size());
+      for (LocalReplica& local : locals)
+        items.add(part_of(local.gradients[k], 0, divisions[k].all_slices), local.reduced[k].view());
+    }
+    if (const auto slices = items.take(); !slices.empty())
+      communicator.reduce_scatter(slices, op, {.name = "gradients", .where = where});
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      if (divisions[k].rest == 0) continue;
+      items.begin(locals.size());
+      for (LocalReplica& local : locals) {
+        const TensorView rest = part_of(local.gradients[k], divisions[k].all_slices, divisions[k].rest);
+        items.add(rest, rest);
+      }
+    }
+    if (const auto rests = items.take(); !rests.empty())
+      communicator.all_reduce(rests, op, {.name = "rest of gradients", .where = where});
+  }
+
+  /// Sends the slices of the parameters to all replicas. Collective.
+  void gather(const Communicator& communicator, const std::source_location& where) {
+    if (communicator.layout().replicas() == 1) return;
+    const int first = communicator.layout().first(communicator.rank());
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      if (divisions[k].slice == 0) continue;
+      items.begin(locals.size());
+      for (std::size_t i = 0; i < locals.size(); ++i) {
+        const TensorView& parameter = locals[i].parameters[k];
+        const std::int64_t begin = (first + static_cast<std::int64_t>(i)) * divisions[k].slice;
+        items.add(part_of(parameter, begin, divisions[k].slice), part_of(parameter, 0, divisions[k].all_slices));
+      }
+    }
+    if (const auto slices = items.take(); !slices.empty())
+      communicator.all_gather(slices, {.name = "parameters", .where = where});
+  }
+
+  /// Updates this replica's slice of each parameter, and the rest.
+  void update(ReplicaContext& replica, float learning_rate) {
+    LocalReplica& local = locals[static_cast<std::size_t>(replica.local_replica())];
+    std::optional<detail::AdamFactors> factors;
+    if (adam) {
+      const auto step =
+          replica.update(*steps, [](std::span<std::int64_t> count) { return static_cast<double>(++count.front()); });
+      factors = detail::adam_factors(*adam, learning_rate, step);
+    }
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      replica.update(static_cast<const Variable&>(parameters[k]), [&](const TensorView& parameter) {
+        local.parameters[k] = parameter;
+        const Division& division = divisions[k];
+        const std::int64_t begin = replica.replica_id_in_sync_group() * division.slice;
+        const TensorView& gradient = local.gradients[k];
+        const TensorView slice = local.reduced.empty() ? part_of(gradient, 0, division.slice) : local.reduced[k].view();
+        const auto update_part = [&](std::int64_t at, std::int64_t count, std::int64_t in_slot,
+                                     const TensorView& reduced) {
+          if (count == 0) return;
+          const TensorView part = part_of(parameter, at, count);
+          const auto slot = [&](std::size_t number) {
+            return part_of(detail::copy_to_write(slots[number][k]), in_slot, count);
+          };
+          if (factors) {
+            detail::adam_step(part, slot(0), slot(1), reduced, *factors);
+          } else if (!slots.empty()) {
+            detail::momentum_step(part, slot(0), reduced, learning_rate, momentum);
+          } else {
+            detail::sgd_step(part, reduced, learning_rate);
+          }
+        };
+        update_part(begin, division.slice, 0, slice);
+        update_part(division.all_slices, division.rest, division.slice,
+                    part_of(gradient, division.all_slices, division.rest));
+      });
+    }
+  }
+
+  /// One step, in which the gradients of this replica are those of its LocalReplica.
+  void apply(ReplicaContext& replica, float learning_rate, ReduceOp op, const std::source_location& where) {
+    StepAccess::name_merge_call(replica, {call_name, {}});
+    replica.merge_call([&](Strategy& strategy) { reduce(strategy.communicator(), op, where); });
+    update(replica, learning_rate);
+    StepAccess::name_merge_call(replica, {call_name, {}});
+    replica.merge_call([&](Strategy& strategy) { gather(strategy.communicator(), where); });
+  }
+
+  void note_gradients(const ReplicaContext& replica, const GradientList& gradients, float learning_rate) {
+    detail::check_gradients(parameters, gradients, learning_rate, call_name);
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      if (detail::is_on_host(gradients[k].device)) continue;
+      detail::throw_error(Code::invalid_argument, "{}: gradient {} is on {}; gradients must be in host memory",
+                          call_name, k, to_string(gradients[k].device));
+    }
+    locals[static_cast<std::size_t>(replica.local_replica())].gradients.clear();
+  }
+
+  std::vector<MirroredVariable<float>> parameters;
+  std::vector<Division> divisions;  // by parameter
+  std::vector<LocalReplica> locals;
+  ItemList items;                                             // used by the thread of the first local replica
+  std::vector<std::vector<SyncOnReadVariable<float>>> slots;  // by slot, then by parameter
+  std::optional<AdamOptions> adam;                            // no value: Sgd
+  std::optional<MirroredVariable<std::int64_t>> steps;        // of Adam
+  float momentum = 0;
+};
+
+ShardedOptimizer::ShardedOptimizer(Strategy& strategy, std::vector<MirroredVariable<float>> parameters,
+                                   const AdamOptions& options) {
+  detail::check_moments("ShardedOptimizer", options);
+  state_ = std::make_unique<State>(strategy, std::move(parameters));
+  state_->adam = options;
+  state_->slots.push_back(state_->make_slot(strategy, "mean"));
+  state_->slots.push_back(state_->make_slot(strategy, "square"));
+  state_->steps.emplace(
+      strategy.variable<std::int64_t>(0, {.name = "adam/steps", .trainable = false, .in_host_memory = true}));
+}
+
+ShardedOptimizer::ShardedOptimizer(Strategy& strategy, std::vector<MirroredVariable<float>> parameters,
+                                   const SgdOptions& options) {
+  detail::check_momentum("ShardedOptimizer", options.momentum);
+  state_ = std::make_unique<State>(strategy, std::move(parameters));
+  state_->momentum = options.momentum;
+  if (options.momentum > 0.0F) state_->slots.push_back(state_->make_slot(strategy, "momentum"));
+}
+
+ShardedOptimizer::~ShardedOptimizer() = default;
+
+void ShardedOptimizer::apply_gradients(ReplicaContext& replica, std::span<const TensorView> gradients,
+                                       float learning_rate, ReduceOp op, const std::source_location& where) {
+  state_->note_gradients(replica, GradientList(gradients), learning_rate);
+  auto& own = state_->locals[static_cast<std::size_t>(replica.local_replica())].gradients;
+  own.assign(gradients.begin(), gradients.end());
+  state_->apply(replica, learning_rate, op, where);
+}
+
+void ShardedOptimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients,
+                                       float learning_rate, ReduceOp op, const std::source_location& where) {
+  state_->note_gradients(replica, GradientList(std::span<const std::span<float>>(gradients)), learning_rate);
+  auto& own = state_->locals[static_cast<std::size_t>(replica.local_replica())].gradients;
+  for (const std::span<float>& gradient : gradients) own.push_back(view_of(gradient));
+  state_->apply(replica, learning_rate, op, where);
+}
+
+std::vector<Variable> ShardedOptimizer::state() const {
+  std::vector<Variable> state;
+  for (const auto& slot : state_->slots) state.insert(state.end(), slot.begin(), slot.end());
+  if (state_->steps) state.push_back(*state_->steps);
+  return state;
+}
+
+}  // namespace lockstep

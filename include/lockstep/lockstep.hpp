@@ -78,6 +78,7 @@
 #include <lockstep/training/adam.hpp>
 #include <lockstep/training/apply_gradients.hpp>
 #include <lockstep/training/clip.hpp>
+#include <lockstep/training/communication_hook.hpp>
 #include <lockstep/training/cosine_decay.hpp>
 #include <lockstep/training/generator.hpp>
 #include <lockstep/training/gradient_buckets.hpp>

@@ -7,6 +7,7 @@
 #include "base/mutex.hpp"
 #include "base/phrases.hpp"
 #include "context/step.hpp"
+#include "training/micro_batch_sums.hpp"
 
 #include <fmt/format.h>
 
@@ -22,13 +23,32 @@
 namespace lockstep {
 namespace {
 
-/// Tensors that are reduced together by one plan.
+/// The exchange without a hook: a plan of one all_reduce.
+class AllReduceExchange final : public BucketExchange {
+ public:
+  AllReduceExchange(const Communicator& communicator, std::span<const Item> items, ReduceOp op)
+      : plan_(communicator.prepare_all_reduce(items, op)) {}
+
+  /// Reduces on this thread.
+  void run() { plan_.run(); }
+
+ private:
+  void do_start() override { request_ = plan_.run_async(); }
+  bool do_test() override { return request_.test(); }
+  void do_wait() override { request_.wait(); }
+
+  Plan plan_;
+  Request request_;
+};
+
+/// Tensors that are reduced together.
 struct Bucket {
   std::size_t first = 0;
   std::size_t last = 0;
   std::size_t missing = 0;  ///< number of (replica, tensor) pairs that are not ready in this step
-  std::optional<Plan> plan;
-  std::optional<Request> request;
+  std::unique_ptr<BucketExchange> exchange;
+  AllReduceExchange* all_reduce = nullptr;  ///< the exchange, if it has no hook
+  bool is_started = false;
 };
 
 CommunicatorOptions options_for_buckets(const Communicator& communicator) {
@@ -100,8 +120,7 @@ struct GradientBuckets::State {
     std::size_t bytes = 0;
     const auto close = [&](std::size_t last) LOCKSTEP_REQUIRES(mutex) {
       bucket.last = last;
-      bucket.plan.emplace(
-          communicator.prepare_all_reduce(std::span(items).subspan(bucket.first, last - bucket.first), options.op));
+      make_exchange(bucket, std::span(items).subspan(bucket.first, last - bucket.first));
       bucket_of.resize(last, buckets.size());
       buckets.push_back(std::move(bucket));
       bucket = Bucket();
@@ -113,6 +132,16 @@ struct GradientBuckets::State {
       if (bytes >= options.bucket_bytes || k + 1 == items.size()) close(k + 1);
     }
     begin_step();
+  }
+
+  void make_exchange(Bucket& bucket, std::span<const Item> of_bucket) const {
+    if (options.hook) {
+      bucket.exchange = options.hook(communicator, of_bucket, options.op);
+    } else {
+      auto made = std::make_unique<AllReduceExchange>(communicator, of_bucket, options.op);
+      bucket.all_reduce = made.get();
+      bucket.exchange = std::move(made);
+    }
   }
 
   void begin_step() LOCKSTEP_REQUIRES(mutex) {
@@ -131,7 +160,8 @@ struct GradientBuckets::State {
       if (next + 1 == buckets.size()) return;
       ++next;
       try {
-        bucket.request.emplace(bucket.plan->run_async());
+        bucket.exchange->start();
+        bucket.is_started = true;
       } catch (...) {
         failure = std::current_exception();
       }
@@ -142,15 +172,52 @@ struct GradientBuckets::State {
   void complete() LOCKSTEP_REQUIRES(mutex) {
     for (Bucket& bucket : buckets) {
       try {
-        if (bucket.request) {
-          bucket.request->wait();
+        if (bucket.is_started) {
+          bucket.exchange->wait();
         } else if (!failure && !is_alone) {
-          bucket.plan->run();
+          run(bucket);
         }
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
-      bucket.request.reset();
+      bucket.is_started = false;
+    }
+  }
+  static void run(Bucket& bucket) {
+    if (bucket.all_reduce != nullptr) return bucket.all_reduce->run();
+    bucket.exchange->start();
+    bucket.exchange->wait();
+  }
+
+  /// Adds a tensor of a micro-batch to its sum, or moves the sum of the earlier micro-batches to the tensor. Called by
+  /// the thread of `replica`, without the mutex.
+  void accumulate(std::size_t replica, std::size_t index) {
+    skips_exchange.load(std::memory_order_relaxed) ? sums->add(replica, index) : sums->move_to_tensor(replica, index);
+  }
+
+  /// Accumulates the tensors of `replica` that are not ready yet, and declares them ready.
+  void accumulate_rest(std::size_t replica) {
+    if (!sums) return;
+    for (std::size_t k = 0; k < items.size(); ++k) {
+      {
+        const detail::MutexLock lock(mutex);
+        const std::size_t place = replica * items.size() + k;
+        if (is_ready[place]) continue;
+        is_ready[place] = true;
+      }
+      accumulate(replica, k);
+      const detail::MutexLock lock(mutex);
+      --buckets[bucket_of[k]].missing;
+    }
+  }
+
+  /// Ends a micro-batch of `replica` without an exchange.
+  void end_micro_batch(std::size_t replica) LOCKSTEP_EXCLUDES(mutex) {
+    accumulate_rest(replica);
+    const detail::MutexLock lock(mutex);
+    for (std::size_t k = 0; k < items.size(); ++k) {
+      is_ready[replica * items.size() + k] = false;
+      ++buckets[bucket_of[k]].missing;
     }
   }
 
@@ -187,6 +254,9 @@ struct GradientBuckets::State {
   std::vector<Item> items;
   std::vector<std::size_t> bucket_of;
   std::atomic<double> wait_seconds{0};
+  // Both change only between steps, when no replica uses them.
+  std::unique_ptr<detail::MicroBatchSums> sums;  // null before the first NoSync
+  std::atomic<bool> skips_exchange{false};
 
   detail::Mutex mutex;
   std::condition_variable step_ended;
@@ -211,7 +281,7 @@ GradientBuckets::~GradientBuckets() = default;  // requests wait when they are d
 
 void GradientBuckets::ready(int replica, std::size_t index) {
   State& state = *state_;
-  const detail::MutexLock lock(state.mutex);
+  detail::MutexLock lock(state.mutex);
   if (replica < 0 || static_cast<std::size_t>(replica) >= state.replicas() || index >= state.items.size()) {
     detail::throw_error(
         Code::invalid_argument,
@@ -226,13 +296,21 @@ void GradientBuckets::ready(int replica, std::size_t index) {
                         replica);
   }
   state.is_ready[place] = true;
+  if (state.sums) {
+    lock.unlock();
+    state.accumulate(static_cast<std::size_t>(replica), index);
+    lock.lock();
+  }
   --state.buckets[state.bucket_of[index]].missing;
-  state.post();
+  if (!state.skips_exchange.load(std::memory_order_relaxed)) state.post();
 }
 
 void GradientBuckets::finish(int replica) {
   State& state = *state_;
+  if (state.skips_exchange.load(std::memory_order_relaxed))
+    return state.end_micro_batch(static_cast<std::size_t>(replica));
   const auto start = std::chrono::steady_clock::now();
+  state.accumulate_rest(static_cast<std::size_t>(replica));
   detail::MutexLock lock(state.mutex);
   state.declare_rest(static_cast<std::size_t>(replica));
   const std::uint64_t step = state.step;
@@ -255,6 +333,9 @@ void GradientBuckets::finish(int replica) {
 }
 
 void GradientBuckets::finish(ReplicaContext& replica) {
+  const auto local = static_cast<std::size_t>(replica.local_replica());
+  if (state_->skips_exchange.load(std::memory_order_relaxed)) return state_->end_micro_batch(local);
+  state_->accumulate_rest(local);
   StepAccess::name_merge_call(replica, {"GradientBuckets::finish", {}});
   replica.merge_call([this](Strategy&) {
     State& state = *state_;
@@ -270,12 +351,36 @@ void GradientBuckets::finish(ReplicaContext& replica) {
 std::size_t GradientBuckets::reduced_count() {
   State& state = *state_;
   const detail::MutexLock lock(state.mutex);
+  if (state.skips_exchange.load(std::memory_order_relaxed)) return 0;
   std::size_t tensors = 0;
   for (Bucket& bucket : state.buckets) {
-    if (state.is_alone ? bucket.missing > 0 : !bucket.request || !bucket.request->test()) break;
+    if (state.is_alone ? bucket.missing > 0 : !bucket.is_started || !bucket.exchange->test()) break;
     tensors = bucket.last;
   }
   return tensors;
+}
+
+GradientBuckets::NoSync::NoSync(GradientBuckets& buckets) : state_(buckets.state_.get()) {
+  State& state = *state_;
+  if (state.options.op != ReduceOp::sum && state.options.op != ReduceOp::mean) {
+    detail::throw_error(Code::invalid_argument,
+                        "GradientBuckets::no_sync: the op is {}; micro-batches can be added only if it is sum or mean",
+                        to_string(state.options.op));
+  }
+  const detail::MutexLock lock(state.mutex);
+  for (std::size_t place = 0; place < state.is_ready.size(); ++place) {
+    if (!state.is_ready[place]) continue;
+    detail::throw_error(Code::failed_precondition,
+                        "GradientBuckets::no_sync: tensor {} of local replica {} is ready already; call no_sync before "
+                        "the micro-batch",
+                        place % state.items.size(), place / state.items.size());
+  }
+  if (!state.sums) state.sums = std::make_unique<detail::MicroBatchSums>(state.outputs);
+  state.skips_exchange.store(true, std::memory_order_relaxed);
+}
+
+GradientBuckets::NoSync::~NoSync() {
+  if (state_ != nullptr) state_->skips_exchange.store(false, std::memory_order_relaxed);
 }
 
 std::size_t GradientBuckets::bucket_count() const noexcept {

@@ -15,6 +15,7 @@
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/training/optimizer.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,7 +26,7 @@
 namespace lockstep {
 namespace {
 
-constexpr const char* call_name = "ShardedOptimizer::apply_gradients";
+constexpr std::string_view call_name = "ShardedOptimizer::apply_gradients";
 
 TensorView part_of(const TensorView& view, std::int64_t first, std::int64_t count) {
   return {static_cast<float*>(view.data) + first, DType::f32, Shape{count}, view.device};
@@ -41,11 +42,14 @@ struct Division {
       : slice(elements / replicas), rest(elements % replicas), all_slices(slice * replicas) {}
 };
 
+/// Whether the gradients of a step are those of each replica, or reduced already.
+enum class Gradients { of_replicas, reduced };
+
 /// The tensors of one local replica in the present step, by parameter.
 struct LocalReplica {
   std::vector<TensorView> gradients;
   std::vector<TensorView> parameters;
-  std::vector<Tensor> reduced;  ///< this replica's slices of the reduced gradients; empty if there is one replica
+  std::vector<Tensor> reduced;  ///< this replica's slices of the reduced gradients; empty before the first use
 };
 
 /// The list of items of one collective. Keeps its memory between steps.
@@ -99,12 +103,7 @@ struct ShardedOptimizer::State {
       }
     }
     locals.resize(static_cast<std::size_t>(strategy.communicator().local_replicas()));
-    for (LocalReplica& local : locals) {
-      local.parameters.resize(parameters.size());
-      for (const Division& division : divisions) {
-        if (replicas > 1) local.reduced.push_back(Tensor(DType::f32, Shape{division.slice}));
-      }
-    }
+    for (LocalReplica& local : locals) local.parameters.resize(parameters.size());
   }
 
   /// Creates one slot of the state of each parameter: this replica's slice, then the rest. Collective.
@@ -122,6 +121,10 @@ struct ShardedOptimizer::State {
   /// Reduces the gradients of the local replicas: slices to LocalReplica::reduced, the rest in place. Collective.
   void reduce(const Communicator& communicator, ReduceOp op, const std::source_location& where) {
     if (communicator.layout().replicas() == 1) return;
+    for (LocalReplica& local : locals) {
+      for (std::size_t k = local.reduced.size(); k < parameters.size(); ++k)  // in the first step
+        local.reduced.push_back(Tensor(DType::f32, Shape{divisions[k].slice}));
+    }
     for (std::size_t k = 0; k < parameters.size(); ++k) {
       if (divisions[k].slice == 0) continue;
       items.begin(locals.size());
@@ -160,7 +163,7 @@ struct ShardedOptimizer::State {
   }
 
   /// Updates this replica's slice of each parameter, and the rest.
-  void update(ReplicaContext& replica, float learning_rate) {
+  void update(ReplicaContext& replica, Gradients kind, float learning_rate) {
     LocalReplica& local = locals[static_cast<std::size_t>(replica.local_replica())];
     std::optional<detail::AdamFactors> factors;
     if (adam) {
@@ -174,7 +177,8 @@ struct ShardedOptimizer::State {
         const Division& division = divisions[k];
         const std::int64_t begin = replica.replica_id_in_sync_group() * division.slice;
         const TensorView& gradient = local.gradients[k];
-        const TensorView slice = local.reduced.empty() ? part_of(gradient, 0, division.slice) : local.reduced[k].view();
+        const bool is_apart = kind == Gradients::of_replicas && !local.reduced.empty();
+        const TensorView slice = is_apart ? local.reduced[k].view() : part_of(gradient, begin, division.slice);
         const auto update_part = [&](std::int64_t at, std::int64_t count, std::int64_t in_slot,
                                      const TensorView& reduced) {
           if (count == 0) return;
@@ -197,23 +201,39 @@ struct ShardedOptimizer::State {
     }
   }
 
-  /// One step, in which the gradients of this replica are those of its LocalReplica.
-  void apply(ReplicaContext& replica, float learning_rate, ReduceOp op, const std::source_location& where) {
+  /// One step with the gradients of note_gradients, of all replicas.
+  void apply_gradients(ReplicaContext& replica, float learning_rate, ReduceOp op, const std::source_location& where) {
     StepAccess::name_merge_call(replica, {call_name, {}});
     replica.merge_call([&](Strategy& strategy) { reduce(strategy.communicator(), op, where); });
-    update(replica, learning_rate);
-    StepAccess::name_merge_call(replica, {call_name, {}});
+    apply(replica, Gradients::of_replicas, learning_rate, call_name, where);
+  }
+  void apply(ReplicaContext& replica, Gradients kind, float learning_rate, std::string_view call,
+             const std::source_location& where) {
+    update(replica, kind, learning_rate);
+    StepAccess::name_merge_call(replica, {call, {}});
     replica.merge_call([&](Strategy& strategy) { gather(strategy.communicator(), where); });
   }
 
-  void note_gradients(const ReplicaContext& replica, const GradientList& gradients, float learning_rate) {
-    detail::check_gradients(parameters, gradients, learning_rate, call_name);
-    for (std::size_t k = 0; k < gradients.size(); ++k) {
-      if (detail::is_on_host(gradients[k].device)) continue;
-      detail::throw_error(Code::invalid_argument, "{}: gradient {} is on {}; gradients must be in host memory",
-                          call_name, k, to_string(gradients[k].device));
+  /// Checks and keeps the gradients of this replica. Errors begin with `call`.
+  template <class List>
+  void note_gradients(const ReplicaContext& replica, const List& gradients, float learning_rate,
+                      std::string_view call) {
+    const GradientList list(gradients);
+    detail::check_gradients(parameters, list, learning_rate, call);
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      if (detail::is_on_host(list[k].device)) continue;
+      detail::throw_error(Code::invalid_argument, "{}: gradient {} is on {}; gradients must be in host memory", call, k,
+                          to_string(list[k].device));
     }
-    locals[static_cast<std::size_t>(replica.local_replica())].gradients.clear();
+    auto& own = locals[static_cast<std::size_t>(replica.local_replica())].gradients;
+    own.clear();
+    for (const auto& gradient : gradients) {
+      if constexpr (std::same_as<List, std::span<const TensorView>>) {
+        own.push_back(gradient);
+      } else {
+        own.push_back(view_of(gradient));
+      }
+    }
   }
 
   std::vector<MirroredVariable<float>> parameters;
@@ -249,18 +269,28 @@ ShardedOptimizer::~ShardedOptimizer() = default;
 
 void ShardedOptimizer::apply_gradients(ReplicaContext& replica, std::span<const TensorView> gradients,
                                        float learning_rate, ReduceOp op, const std::source_location& where) {
-  state_->note_gradients(replica, GradientList(gradients), learning_rate);
-  auto& own = state_->locals[static_cast<std::size_t>(replica.local_replica())].gradients;
-  own.assign(gradients.begin(), gradients.end());
-  state_->apply(replica, learning_rate, op, where);
+  state_->note_gradients(replica, gradients, learning_rate, call_name);
+  state_->apply_gradients(replica, learning_rate, op, where);
 }
 
 void ShardedOptimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients,
                                        float learning_rate, ReduceOp op, const std::source_location& where) {
-  state_->note_gradients(replica, GradientList(std::span<const std::span<float>>(gradients)), learning_rate);
-  auto& own = state_->locals[static_cast<std::size_t>(replica.local_replica())].gradients;
-  for (const std::span<float>& gradient : gradients) own.push_back(view_of(gradient));
-  state_->apply(replica, learning_rate, op, where);
+  state_->note_gradients(replica, std::span<const std::span<float>>(gradients), learning_rate, call_name);
+  state_->apply_gradients(replica, learning_rate, op, where);
+}
+
+void ShardedOptimizer::apply(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate,
+                             const std::source_location& where) {
+  constexpr std::string_view call = "ShardedOptimizer::apply";
+  state_->note_gradients(replica, gradients, learning_rate, call);
+  state_->apply(replica, Gradients::reduced, learning_rate, call, where);
+}
+
+void ShardedOptimizer::apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate,
+                             const std::source_location& where) {
+  constexpr std::string_view call = "ShardedOptimizer::apply";
+  state_->note_gradients(replica, gradients, learning_rate, call);
+  state_->apply(replica, Gradients::reduced, learning_rate, call, where);
 }
 
 std::vector<Variable> ShardedOptimizer::state() const {

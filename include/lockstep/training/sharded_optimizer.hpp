@@ -25,13 +25,16 @@ namespace lockstep {
 /// trillion parameter models", SC 2020). Each of the R replicas keeps the state of 1/R of the elements of each
 /// parameter. A step is a reduce_scatter of the gradients, the update of this replica's slice of each parameter, and an
 /// all_gather of the parameters. The parameters get the same bits as with Adam::apply_gradients or
-/// Sgd::apply_gradients. Parameters and gradients must be in host memory. Lamb cannot be sharded in this way, since it
-/// needs the norm of each parameter; nor can the gradients be clipped by their global norm, since no replica gets all
-/// reduced gradients. Memory per replica, for a parameter of n elements: floor(n/R) + (n mod R) elements of each slot
-/// of the state (Adam: 2, Sgd with momentum: 1), and floor(n/R) elements for the reduced gradient. Cost per step: the
+/// Sgd::apply_gradients.
+///
+/// Parameters and gradients must be in host memory. Lamb cannot be sharded in this way, since it needs the norm of each
+/// parameter. To clip gradients by their global norm, reduce them first, by GradientBuckets, and call `apply`.
+///
+/// Memory per replica, for a parameter of n elements: floor(n/R) + (n mod R) elements of each slot of the state (Adam:
+/// 2, Sgd with momentum: 1), and for `apply_gradients` floor(n/R) elements of the reduced gradient. Cost per step: the
 /// reduce_scatter and the all_gather move as many bytes as one all_reduce. If the number of elements of a parameter is
 /// not divisible by R, a small all_reduce is added; its n mod R last elements are updated by every replica.
-/// Thread-safety: the replicas of one step may call `apply_gradients` concurrently.
+/// Thread-safety: the replicas of one step may call `apply_gradients` or `apply` concurrently.
 class LOCKSTEP_API ShardedOptimizer {
  public:
   /// Creates the state. Collective. `parameters` are variables of `strategy`. Throws Error(invalid_argument) like the
@@ -55,6 +58,14 @@ class LOCKSTEP_API ShardedOptimizer {
   void apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients, float learning_rate,
                        ReduceOp op = ReduceOp::sum,
                        const std::source_location& where = std::source_location::current());
+
+  /// The same step with gradients that are reduced already, such as those of GradientBuckets, which may have been
+  /// clipped: no reduce_scatter. Collective over all replicas, which pass equal gradients and the same learning rate.
+  /// The gradients keep their values. Arguments, errors and allocations as above.
+  void apply(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate,
+             const std::source_location& where = std::source_location::current());
+  void apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate,
+             const std::source_location& where = std::source_location::current());
 
   /// Handles of the variables of the state, in a fixed order, for checkpoints. Those of slices are synchronized on
   /// read: each replica has its own values. A checkpoint of them can be restored at any number of ranks, but only at

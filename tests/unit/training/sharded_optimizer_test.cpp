@@ -110,6 +110,25 @@ TEST(ShardedOptimizer, gives_the_bits_of_the_unsharded_optimizer_with_a_share_of
   }
 }
 
+TEST(ShardedOptimizer, applies_gradients_that_are_reduced_already) {
+  on_workers({2, 1}, [](Strategy& strategy) {
+    const Parameters plain_parameters = make_parameters(strategy);
+    const Parameters parameters = make_parameters(strategy);
+    Adam plain(strategy, plain_parameters);
+    ShardedOptimizer sharded(strategy, parameters, AdamOptions{});
+    const Step apply_both = [&](ReplicaContext& replica, const std::vector<std::span<float>>& gradients) {
+      replica.all_reduce(ReduceOp::mean, gradients);
+      clip_by_global_norm(gradients, 1.5F);
+      const std::vector<float> before(gradients[2].begin(), gradients[2].end());
+      plain.apply(replica, gradients, learning_rate);
+      sharded.apply(replica, gradients, learning_rate);
+      EXPECT_TRUE(std::equal(before.begin(), before.end(), gradients[2].begin()));
+    };
+    train(strategy, apply_both, 0, 4);
+    EXPECT_EQ(values_of(parameters), values_of(plain_parameters));
+  });
+}
+
 TEST(ShardedOptimizer, divides_the_state_of_divisible_parameters_exactly) {
   for (const int ranks : {1, 2, 4}) {
     on_workers(std::vector<int>(static_cast<std::size_t>(ranks), 1), [ranks](Strategy& strategy) {

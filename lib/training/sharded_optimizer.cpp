@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "context/step.hpp"
 #include "device/host/host_elements.hpp"
+#include "kernels/copy.hpp"
 #include "training/adam_factors.hpp"
 #include "training/optimizer_state.hpp"
 #include "training/steps.hpp"
@@ -15,6 +16,7 @@
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/training/optimizer.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +33,9 @@ constexpr std::string_view call_name = "ShardedOptimizer::apply_gradients";
 TensorView part_of(const TensorView& view, std::int64_t first, std::int64_t count) {
   return {static_cast<float*>(view.data) + first, DType::f32, Shape{count}, view.device};
 }
+
+/// Elements that are updated before they are copied to the memory from which they are sent: few enough for the cache.
+constexpr std::int64_t block = 1 << 14;
 
 /// How the elements of one parameter are divided: first the slices of replicas 0, 1, ..., then the rest.
 struct Division {
@@ -49,7 +54,7 @@ enum class Gradients { of_replicas, reduced };
 struct LocalReplica {
   std::vector<TensorView> gradients;
   std::vector<TensorView> parameters;
-  std::vector<Tensor> reduced;  ///< this replica's slices of the reduced gradients; empty before the first use
+  std::vector<Tensor> slices;  ///< this replica's slices of the reduced gradients, then of the updated parameters
 };
 
 /// The list of items of one collective. Keeps its memory between steps.
@@ -103,7 +108,12 @@ struct ShardedOptimizer::State {
       }
     }
     locals.resize(static_cast<std::size_t>(strategy.communicator().local_replicas()));
-    for (LocalReplica& local : locals) local.parameters.resize(parameters.size());
+    for (LocalReplica& local : locals) {
+      local.parameters.resize(parameters.size());
+      for (const Division& division : divisions) {
+        if (replicas > 1) local.slices.push_back(Tensor::uninitialized(DType::f32, Shape{division.slice}));
+      }
+    }
   }
 
   /// Creates one slot of the state of each parameter: this replica's slice, then the rest. Collective.
@@ -121,15 +131,11 @@ struct ShardedOptimizer::State {
   /// Reduces the gradients of the local replicas: slices to LocalReplica::reduced, the rest in place. Collective.
   void reduce(const Communicator& communicator, ReduceOp op, const std::source_location& where) {
     if (communicator.layout().replicas() == 1) return;
-    for (LocalReplica& local : locals) {
-      for (std::size_t k = local.reduced.size(); k < parameters.size(); ++k)  // in the first step
-        local.reduced.push_back(Tensor(DType::f32, Shape{divisions[k].slice}));
-    }
     for (std::size_t k = 0; k < parameters.size(); ++k) {
       if (divisions[k].slice == 0) continue;
       items.begin(locals.size());
       for (LocalReplica& local : locals)
-        items.add(part_of(local.gradients[k], 0, divisions[k].all_slices), local.reduced[k].view());
+        items.add(part_of(local.gradients[k], 0, divisions[k].all_slices), local.slices[k].view());
     }
     if (const auto slices = items.take(); !slices.empty())
       communicator.reduce_scatter(slices, op, {.name = "gradients", .where = where});
@@ -148,15 +154,11 @@ struct ShardedOptimizer::State {
   /// Sends the slices of the parameters to all replicas. Collective.
   void gather(const Communicator& communicator, const std::source_location& where) {
     if (communicator.layout().replicas() == 1) return;
-    const int first = communicator.layout().first(communicator.rank());
     for (std::size_t k = 0; k < parameters.size(); ++k) {
       if (divisions[k].slice == 0) continue;
       items.begin(locals.size());
-      for (std::size_t i = 0; i < locals.size(); ++i) {
-        const TensorView& parameter = locals[i].parameters[k];
-        const std::int64_t begin = (first + static_cast<std::int64_t>(i)) * divisions[k].slice;
-        items.add(part_of(parameter, begin, divisions[k].slice), part_of(parameter, 0, divisions[k].all_slices));
-      }
+      for (LocalReplica& local : locals)
+        items.add(local.slices[k].view(), part_of(local.parameters[k], 0, divisions[k].all_slices));
     }
     if (const auto slices = items.take(); !slices.empty())
       communicator.all_gather(slices, {.name = "parameters", .where = where});
@@ -175,14 +177,10 @@ struct ShardedOptimizer::State {
       replica.update(static_cast<const Variable&>(parameters[k]), [&](const TensorView& parameter) {
         local.parameters[k] = parameter;
         const Division& division = divisions[k];
-        const std::int64_t begin = replica.replica_id_in_sync_group() * division.slice;
         const TensorView& gradient = local.gradients[k];
-        const bool is_apart = kind == Gradients::of_replicas && !local.reduced.empty();
-        const TensorView slice = is_apart ? local.reduced[k].view() : part_of(gradient, begin, division.slice);
-        const auto update_part = [&](std::int64_t at, std::int64_t count, std::int64_t in_slot,
+        const auto update_part = [&](std::int64_t begin, std::int64_t count, std::int64_t in_slot,
                                      const TensorView& reduced) {
-          if (count == 0) return;
-          const TensorView part = part_of(parameter, at, count);
+          const TensorView part = part_of(parameter, begin, count);
           const auto slot = [&](std::size_t number) {
             return part_of(detail::copy_to_write(slots[number][k]), in_slot, count);
           };
@@ -194,9 +192,21 @@ struct ShardedOptimizer::State {
             detail::sgd_step(part, reduced, learning_rate);
           }
         };
-        update_part(begin, division.slice, 0, slice);
-        update_part(division.all_slices, division.rest, division.slice,
-                    part_of(gradient, division.all_slices, division.rest));
+        const std::int64_t begin = replica.replica_id_in_sync_group() * division.slice;
+        for (std::int64_t at = 0; at < division.slice; at += block) {
+          const std::int64_t count = std::min(block, division.slice - at);
+          if (local.slices.empty()) {  // one replica
+            update_part(at, count, at, part_of(gradient, at, count));
+            continue;
+          }
+          const TensorView in_slice = part_of(local.slices[k].view(), at, count);
+          update_part(begin + at, count, at,
+                      kind == Gradients::of_replicas ? in_slice : part_of(gradient, begin + at, count));
+          detail::copy_bytes(in_slice.data, part_of(parameter, begin + at, count).data, in_slice.byte_count());
+        }
+        if (division.rest > 0)
+          update_part(division.all_slices, division.rest, division.slice,
+                      part_of(gradient, division.all_slices, division.rest));
       });
     }
   }

@@ -31,10 +31,10 @@ namespace lockstep {
 /// parameter. To clip gradients by their global norm, reduce them first, by GradientBuckets, and call `apply`.
 ///
 /// Memory per replica, for a parameter of n elements: floor(n/R) + (n mod R) elements of each slot of the state (Adam:
-/// 2, Sgd with momentum: 1), and for `apply_gradients` floor(n/R) elements of the reduced gradient. Cost per step: the
-/// reduce_scatter and the all_gather move as many bytes as one all_reduce. If the number of elements of a parameter is
-/// not divisible by R, a small all_reduce is added; its n mod R last elements are updated by every replica.
-/// Thread-safety: the replicas of one step may call `apply_gradients` or `apply` concurrently.
+/// 2, Sgd with momentum: 1), and floor(n/R) elements that are received and sent. Cost per step: the reduce_scatter and
+/// the all_gather move as many bytes as one all_reduce. If the number of elements of a parameter is not divisible by R,
+/// a small all_reduce is added; its n mod R last elements are updated by every replica. Thread-safety: the replicas of
+/// one step may call `apply_gradients` or `apply` concurrently.
 class LOCKSTEP_API ShardedOptimizer {
  public:
   /// Creates the state. Collective. `parameters` are variables of `strategy`. Throws Error(invalid_argument) like the

@@ -161,6 +161,7 @@ LINE = "y = 3.00 x + 1.00, loss below 1e-6: yes\n"
 V1_LINE = "y = 2.00 x after 50 steps, variables of each session's own: yes\n"
 FIT = ("y = 1.000 -2.000 x +3.000 x^2\nrank 0: x from 0.00 to 0.33\nrank 1: x from 0.33 to 0.67\n"
        "rank 2: x from 0.67 to 1.00\n")
+LARGE_BATCH = "{} replica(s): distance to the solution below 0.01: yes; state of this rank: {} of 128 numbers\n"
 HEAT = "total 1.000000, first cell 0.028201\n"
 LOG = "1: mean of 3 x f32[2]\n2: sum of 3 x f64[]\n3: mean of 3 x f32[]\nmean loss 2, total 6\n"
 AVERAGES = "in a step of two replicas: 1.5\nin cross-replica context: 1.875\nwithout a strategy: 1.5\n"
@@ -183,6 +184,8 @@ sys.exit(run_cases([
     ("conjugate gradients have the residuals that they had on MPI",
      prints_what_its_mpi_twin_prints("example-conjugate-gradient", {3: 15})),
     ("a reproducible solver makes the same iterations on 1, 2, 3 and 4 ranks", makes_the_same_iterations),
+    ("large batches on 1 rank", prints(LARGE_BATCH.format(1, "128"), "example-large-batch", ranks=1)),
+    ("large batches on 4 ranks", prints(LARGE_BATCH.format(4, "32"), "example-large-batch", ranks=4)),
     ("a program in C", prints("3 ranks, total 6, slowest 20\n", "example-collectives-c", ranks=3)),
     ("a program in Fortran", prints_the_heat_of_a_rod),
     ("a fit with Eigen", prints_a_fit_with_eigen),

@@ -4,19 +4,16 @@
 // What communicators write to the hash log.
 
 #include "base/xxh64.hpp"
-#include "cluster/hash_log.hpp"
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/communicator.hpp>
 
+#include "support/logged_lines.hpp"
 #include "support/ranks.hpp"
-#include "support/temporary_directory.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <span>
 #include <string>
@@ -25,18 +22,9 @@
 namespace lockstep::test {
 namespace {
 
-/// The lines of the log that the threads of `body` write, one thread for each of two ranks.
+/// The lines of the log that two ranks write.
 std::vector<std::string> logged(const std::function<void(Communicator&)>& body) {
-  const TemporaryDirectory directory;
-  detail::set_hash_log(std::make_shared<detail::HashLog>(directory.path().string(), 0, 1));
-  on_ranks({1, 1}, body);
-  detail::set_hash_log(nullptr);
-  std::vector<std::string> lines;
-  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
-    std::ifstream file(entry.path());
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
-  }
-  return lines;
+  return logged_lines([&] { on_ranks({1, 1}, body); });
 }
 
 std::size_t count_of(const std::vector<std::string>& lines, const std::string& part) {

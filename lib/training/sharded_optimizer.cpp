@@ -123,7 +123,8 @@ struct ShardedOptimizer::State {
       variables.push_back(
           strategy.sync_on_read_variable<float>(Tensor(DType::f32, Shape{divisions[k].slice + divisions[k].rest}),
                                                 {.name = parameters[k].name() + "/" + std::string(slot) + "_slice",
-                                                 .aggregation = VariableAggregation::only_first_replica}));
+                                                 .aggregation = VariableAggregation::only_first_replica,
+                                                 .in_host_memory = true}));
     }
     return variables;
   }

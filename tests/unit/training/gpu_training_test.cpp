@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace lockstep::test {
 namespace {
@@ -101,6 +102,55 @@ TEST_F(OnGpus, buckets_of_gradients_are_reduced_in_place) {
     buckets.finish(replica);
   });
   for (const Tensor& tensor : tensors) EXPECT_EQ(elements_from<float>(tensor), (Floats{2, 1}));
+}
+
+TEST_F(OnGpus, micro_batches_are_added_without_an_exchange) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  std::vector<Tensor> tensors;
+  std::vector<std::vector<TensorView>> lists;
+  for (int i = 0; i < 2; ++i) {
+    tensors.push_back(Tensor::from(Floats{1, static_cast<float>(i)}).to(gpu(i)));
+    lists.push_back({tensors.back().view()});
+  }
+  GradientBuckets buckets(strategy.communicator(), lists);
+  for (int m = 0; m < 3; ++m) {
+    std::optional<GradientBuckets::NoSync> no_sync;
+    if (m < 2) no_sync.emplace(buckets);
+    strategy.run([&](ReplicaContext& replica) { buckets.finish(replica); });
+    if (m < 2) {
+      EXPECT_EQ(elements_from<float>(tensors[1]), (Floats{1, 1}));
+    }
+  }
+  for (const Tensor& tensor : tensors) EXPECT_EQ(elements_from<float>(tensor), (Floats{6, 3}));
+}
+
+TEST_F(OnGpus, what_needs_host_memory_refuses_tensors_on_gpus) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const auto w = strategy.variable<float>(Floats{1, 2}, {.name = "w"});
+  expect_error(Code::invalid_argument, {"parameter \"w\" is on gpu:0; parameters must be in host memory"},
+               [&] { ShardedOptimizer(strategy, {w}, AdamOptions{}); });
+  Tensor wide(DType::f32, Shape{4}, nullptr, gpu(0));
+  Tensor narrow(DType::bf16, Shape{4}, nullptr, gpu(0));
+  MirroredStrategy one({"gpu:0"});
+  const std::vector<TensorView> views{wide.view(), narrow.view()};
+  expect_error(Code::unimplemented, {"bf16_compression: a tensor is on gpu:0"},
+               [&] { GradientBuckets(one.communicator(), views, {.hook = bf16_compression()}); });
+  GradientBuckets buckets(one.communicator(), views);
+  expect_error(Code::unimplemented, {"no_sync: tensor 1 is bf16 on gpu:0"},
+               [&] { static_cast<void>(buckets.no_sync()); });
+}
+
+TEST_F(OnGpus, a_sharded_optimizer_updates_parameters_in_host_memory) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const auto w = strategy.variable<float>(Floats(5, 1.0F), {.name = "w", .in_host_memory = true});
+  ShardedOptimizer optimizer(strategy, {w}, SgdOptions{.momentum = 0.5F});
+  for (int step = 0; step < 2; ++step) {
+    strategy.run([&](ReplicaContext& replica) {
+      Floats gradient(5, 1);
+      optimizer.apply_gradients(replica, {gradient}, 0.25F, ReduceOp::mean);
+    });
+  }
+  for (const Floats& copy : copies_from<float>(w)) EXPECT_EQ(copy, Floats(5, 1 - 0.25F - 0.375F));
 }
 
 TEST_F(OnGpus, a_checkpoint_keeps_variables_and_goes_on_on_any_device) {

@@ -102,7 +102,7 @@ class LOCKSTEP_API GradientBuckets {
   /// reductions.
   [[nodiscard]] std::size_t reduced_count();
 
-  /// The same as the constructor of NoSync.
+  /// A NoSync of these buckets. Local. Throws as the constructor of NoSync.
   [[nodiscard]] NoSync no_sync();
 
   /// Number of buckets. Local.
@@ -119,14 +119,19 @@ class LOCKSTEP_API GradientBuckets {
 /// As long as an object of this class exists, a step of `buckets` is a micro-batch without an exchange: `ready` and
 /// `finish` add the tensors of the replica to sums that `buckets` keeps, and are Local; afterwards the program may
 /// overwrite the tensors. In the next step without such an object, `ready` and `finish` first add the sum of the
-/// earlier micro-batches to each tensor, and the totals are exchanged as usual. Each replica adds its micro-batches in
-/// their order, so the result has the same bits for every layout. f16 and bf16 are added in f32, and rounded once,
-/// before the exchange. With ReduceOp::mean, the mean is taken over the replicas only; scale the losses by the number
-/// of micro-batches. All ranks must have such an object in the same micro-batches. This is not checked: if a rank
-/// leaves out an exchange, the other ranks wait until the deadline. Move-only. Thread-safety: create and destroy the
-/// object while no replica is between its first `ready` and its `finish`, for example outside of `run`. Memory: a
-/// second copy of the gradients (f32 for 16-bit gradients), from the first object on. Cost: one pass over the tensors
-/// per micro-batch.
+/// earlier micro-batches to each tensor, and the totals are exchanged as usual. `buckets` must outlive the object.
+/// Move-only.
+///
+/// Each replica adds its micro-batches in their order, so the result has the same bits for every layout. f16 and bf16
+/// are added in f32, and rounded once, before the exchange. With ReduceOp::mean, the mean is taken over the replicas
+/// only; scale the losses by the number of micro-batches.
+///
+/// All ranks must have such an object in the same micro-batches. This is not checked: if it is violated, the sums of
+/// different steps are added, or a rank waits for an exchange until the deadline.
+///
+/// Thread-safety: create and destroy the object while no replica is between its first `ready` and its `finish`, for
+/// example outside of `run`. Memory: a second copy of the gradients (f32 for 16-bit gradients), from the first object
+/// on. Cost: one pass over the tensors per micro-batch.
 class LOCKSTEP_API GradientBuckets::NoSync {
  public:
   /// Local. Throws Error(failed_precondition) if a replica has declared a tensor ready in the present step,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <vector>
@@ -48,9 +49,9 @@ int main(int argc, char** argv) {
   float distance = 0;
   for (std::size_t i = 0; i < columns; ++i)
     distance = std::max(distance, std::fabs(w.elements()[i] - static_cast<float>(i) / 64));
+  const std::int64_t kept = 2 * optimizer.state().front().component(0).element_count();  // Adam has two slots
   if (strategy.is_chief()) {
     std::printf("%d replica(s): distance to the solution below 0.01: %s; state of this rank: %lld of %d numbers\n",
-                replicas, distance < 0.01F ? "yes" : "no",
-                static_cast<long long>(2 * optimizer.state().front().component(0).element_count()), 2 * columns);
+                replicas, distance < 0.01F ? "yes" : "no", static_cast<long long>(kept), 2 * columns);
   }
 }

@@ -83,6 +83,26 @@ bool Request::wait_for(std::chrono::nanoseconds duration) {
   return true;
 }
 
+void Request::when_complete(std::function<void(const Error*)> callback) {
+  if (!state_) {
+    callback(nullptr);
+    return;
+  }
+  const auto held = std::make_shared<std::unique_ptr<State>>(std::move(state_));
+  // the engine will own the state, so the state must not own the engine
+  const std::shared_ptr<detail::Engine> engine = std::move((*held)->engine);
+  try {
+    engine->when_done((*held)->use.operation(), [held, done = std::move(callback)](const Error* error) {
+      held->reset();  // the operation may be used again, and its memory may be freed
+      done(error);
+    });
+  } catch (...) {
+    state_ = std::move(*held);
+    state_->engine = engine;
+    throw;
+  }
+}
+
 bool Request::test() { return wait_for(std::chrono::nanoseconds(0)); }
 
 }  // namespace lockstep

@@ -23,20 +23,23 @@ struct Request::State {
         detail::MemoryBlocks blocks)
       : engine(std::move(with)), use(acquired), memory(std::make_shared<User>(engine, acquired), std::move(blocks)) {}
 
-  std::shared_ptr<detail::Engine> engine;
+  std::shared_ptr<detail::Engine> engine;  ///< null after Request::when_complete
   detail::OperationUse use;
   detail::MemoryUse memory;
 
  private:
   class User final : public detail::MemoryUser {
    public:
-    User(std::shared_ptr<detail::Engine> engine, std::shared_ptr<detail::Operation> operation)
-        : engine_(std::move(engine)), operation_(std::move(operation)) {}
-    [[nodiscard]] bool finish() noexcept override { return engine_->await_end(*operation_); }
+    User(const std::shared_ptr<detail::Engine>& engine, std::shared_ptr<detail::Operation> operation)
+        : engine_(engine), operation_(std::move(operation)) {}
+    [[nodiscard]] bool finish() noexcept override {
+      const std::shared_ptr<detail::Engine> engine = engine_.lock();
+      return engine != nullptr && engine->await_end(*operation_);
+    }
     [[nodiscard]] std::string name() const override { return describe(operation_->descriptor()); }
 
    private:
-    std::shared_ptr<detail::Engine> engine_;
+    std::weak_ptr<detail::Engine> engine_;  // expires only while the engine waits for its last operations
     std::shared_ptr<detail::Operation> operation_;
   };
 };

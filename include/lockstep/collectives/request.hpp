@@ -8,9 +8,13 @@
 #include <lockstep/base/export.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 
 namespace lockstep {
+
+class Error;
+
 /// A pending asynchronous operation. The collectives of one communicator complete in the order in which they were
 /// posted; sends and receives complete in any order. Move-only. If a request is destroyed before its operation is
 /// complete, the destructor waits for the operation, at most until the communicator's timeout, and logs an error of the
@@ -42,6 +46,17 @@ class LOCKSTEP_API Request {
   void wait(void* stream);
   /// Advances the operation without waiting, and returns whether it is complete. Throws as wait().
   [[nodiscard]] bool test();
+  /// Calls `callback` once when the operation is complete, with the error that wait() would throw, or with null. So a
+  /// program can have many pending operations without a thread that waits for each. After this call the request has no
+  /// operation. If it had none before, `callback` is called at once by this thread. Otherwise a thread of the library
+  /// calls it; the callbacks of one communicator are called one after another. If the last handle of the communicator
+  /// is destroyed first, its destructor waits for the operation and calls `callback`.
+  /// `callback` must not throw, and must not destroy the last handle of the communicator. It may make calls on any
+  /// communicator, and may wait for operations; meanwhile no other callback of its communicator is called. It is
+  /// destroyed after the call, so it can own the tensors of the operation.
+  /// Local: returns at once. Throws Error(failed_precondition) if MPI provides less than MPI_THREAD_MULTIPLE; then the
+  /// request is unchanged, and `callback` is not called.
+  void when_complete(std::function<void(const Error* error)> callback);
 
  private:
   friend class Communicator;

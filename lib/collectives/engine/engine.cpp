@@ -89,9 +89,16 @@ Engine::~Engine() {
   }
   Backoff backoff(spins_);
   while (true) {
-    const MutexLock lock(mutex_);
-    if ((queue_.is_empty() && pairs_.is_empty()) || !transport_->is_alive()) break;
-    drive();
+    std::vector<Continuation> done;
+    {
+      const MutexLock lock(mutex_);
+      const bool may_drive = transport_->is_alive() || !continuations_.empty();  // without MPI, the operations fail
+      const bool has_work = (!queue_.is_empty() || !pairs_.is_empty()) && may_drive;
+      if (has_work) drive();
+      done = take_continuations();
+      if (!has_work && done.empty()) break;
+    }
+    call(std::move(done));
     backoff.pause();
   }
   const MutexLock lock(mutex_);
@@ -348,6 +355,46 @@ void Engine::answer_in_message(const Operation& operation) {
   options_.family->answer_for(*this, *wait);
 }
 
+void Engine::when_done(const std::shared_ptr<Operation>& operation, std::function<void(const Error*)> callback) {
+  require_caller(*operation);
+  if (!transport_->has_free_threads()) {
+    throw_error(Code::failed_precondition,
+                "{}: a completion callback needs MPI_THREAD_MULTIPLE, because a thread of lockstep calls it",
+                operation_name(operation->descriptor()));
+  }
+  {
+    const MutexLock lock(mutex_);
+    start_progress_thread();
+    continuations_.push_back({operation, std::move(callback)});
+  }
+  work_.notify_one();
+}
+
+/// Removes the callbacks of the operations that are done.
+std::vector<Engine::Continuation> Engine::take_continuations() {
+  std::vector<Continuation> done;
+  for (Continuation& one : continuations_) {
+    if (!one.operation->is_done()) continue;
+    if (one.operation->error() != nullptr) {
+      try {
+        throw_error_of(*one.operation);
+      } catch (const Error& error) {
+        one.error = error;
+      }
+    }
+    done.push_back(std::move(one));
+  }
+  if (!done.empty()) std::erase_if(continuations_, [](const Continuation& one) { return one.operation == nullptr; });
+  return done;
+}
+
+void Engine::call(std::vector<Continuation> continuations) noexcept {
+  for (Continuation& one : continuations) {
+    one.callback(one.error ? &*one.error : nullptr);
+    one.callback = nullptr;  // what a callback owns is destroyed before the next callback is called
+  }
+}
+
 bool Engine::await_end(Operation& operation) noexcept {
   if (is_forked_copy()) return true;  // the operation belongs to the parent process
   try {
@@ -449,8 +496,11 @@ bool Engine::is_aborted() const { return control_.abort_record(epoch_.number(), 
 
 void Engine::run_progress(const std::stop_token& stop) {
   Backoff backoff(spins_);
-  const auto has_work = [this]() LOCKSTEP_REQUIRES(mutex_) { return !queue_.is_empty() || !pairs_.is_empty(); };
+  const auto has_work = [this]() LOCKSTEP_REQUIRES(mutex_) {
+    return !queue_.is_empty() || !pairs_.is_empty() || !continuations_.empty();
+  };
   while (!stop.stop_requested()) {
+    std::vector<Continuation> done;
     {
       MutexLock lock(mutex_);
       if (!has_work()) {
@@ -459,6 +509,11 @@ void Engine::run_progress(const std::stop_token& stop) {
       }
       // a thread that waits does the same work; two threads would take the lock, and a core, from each other
       if (waiting_callers_.load(std::memory_order_relaxed) == 0) drive();
+      done = take_continuations();
+    }
+    if (!done.empty()) {
+      call(std::move(done));
+      backoff = Backoff(spins_);  // the callbacks may have posted the next operation
     }
     backoff.pause_in_background();
   }

@@ -36,6 +36,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace lockstep::detail {
 
@@ -83,6 +84,11 @@ class Engine final : private JobMember {
   [[nodiscard]] bool wait_for_streams(Operation& operation);
   /// Drives once. Returns whether `operation` is done. Throws the error of `operation` if it has failed.
   bool test(Operation& operation);
+  /// Calls `callback` once when `operation` is done, with its error, or null. The progress thread calls it without the
+  /// engine's lock or, if this engine is destroyed first, the thread that runs the destructor. The error counts as
+  /// thrown by a thread of this rank. `callback` is destroyed after the call; it must not own this engine. Throws
+  /// Error(failed_precondition) if the transport does not permit calls of any thread.
+  void when_done(const std::shared_ptr<Operation>& operation, std::function<void(const Error* error)> callback);
   /// Waits until `operation` is done, with or without an error, at most one second longer than the timeout of
   /// `operation`. Drives if this thread may enter MPI. Returns whether `operation` is done. Does not report the error
   /// of `operation`; the thread that calls `wait` gets it.
@@ -138,6 +144,12 @@ class Engine final : private JobMember {
   using Clock = std::chrono::steady_clock;
   class MeasuredWait;
   class CountedWait;
+  /// A callback of `when_done`.
+  struct Continuation {
+    std::shared_ptr<Operation> operation;
+    std::function<void(const Error*)> callback;
+    std::optional<Error> error = std::nullopt;  // of `operation`, when it is done
+  };
 
   [[nodiscard]] bool is_forked_copy() const noexcept;
   [[nodiscard]] bool this_thread_may_call() const;
@@ -150,6 +162,8 @@ class Engine final : private JobMember {
   [[nodiscard]] bool is_aborted() const LOCKSTEP_REQUIRES(mutex_);
   void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
   void start_progress_thread() LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<Continuation> take_continuations() LOCKSTEP_REQUIRES(mutex_);
+  static void call(std::vector<Continuation> continuations) noexcept;
   void drive() LOCKSTEP_REQUIRES(mutex_);
   void drive_pairs() LOCKSTEP_REQUIRES(mutex_);
   void drive_head() LOCKSTEP_REQUIRES(mutex_);
@@ -205,6 +219,7 @@ class Engine final : private JobMember {
 
   std::atomic<int> waiting_callers_{0};  // number of threads inside wait_since
 
+  std::vector<Continuation> continuations_ LOCKSTEP_GUARDED_BY(mutex_);  // by the time of when_done
   std::condition_variable_any work_;
   std::jthread progress_;  // started under mutex_
 };

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 
-FOLDERS = ['apps', 'bench', 'include', 'lib', 'tests']
+FOLDERS = ['apps', 'bench', 'include', 'lib', 'python', 'tests']
 
 # header: the names of std that it declares; a name that several headers declare is in each
 NAMES = {

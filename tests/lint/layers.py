@@ -56,7 +56,8 @@ FOREIGN = [
     (r'nlohmann/.*', ['lib/checkpoint/', 'lib/cluster/'] + PROGRAMS),
     (r'dlpack/.*', ['include/lockstep/interop/dlpack.hpp'] + PROGRAMS),
     (r'(Eigen|unsupported/Eigen)/.*', ['include/lockstep/interop/eigen.hpp'] + PROGRAMS),
-    (r'(torch|ATen|c10)/.*', ['include/lockstep/interop/torch.hpp'] + PROGRAMS),
+    (r'(torch|ATen|c10)/.*', ['include/lockstep/interop/torch.hpp', 'python/lockstep_torch/'] + PROGRAMS),
+    (r'(Python\.h|pybind11/.*)', ['python/lockstep_torch/']),
     (r'boost/.*', PROGRAMS),
     (r'(cblas|lapacke|openblas_config|omp)\.h', PROGRAMS),
     (r'(oneapi/dnnl/.*|dnnl.*\.(h|hpp))', PROGRAMS),
@@ -79,7 +80,7 @@ CODE = ('.hpp', '.h', '.cpp', '.cc', '.cu', '.cuh')
 SPDX = CODE + ('.c', '.F90', '.inc', '.py', '.sh', '.bash', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
 SPDX_FILES = ('docs/Doxyfile.in', '.clang-format', '.clang-tidy', '.editorconfig', '.ci/run', 'tests/packages')
 SPDX_LINES = ('SPDX-FileCopyrightText: The lockstep authors', 'SPDX-License-Identifier: Apache-2.0')
-TOP = ('include', 'lib', 'apps', 'bench', 'docs', 'tests', 'packaging')
+TOP = ('include', 'lib', 'apps', 'bench', 'docs', 'python', 'tests', 'packaging')
 
 # The only place that names kinds of operations one by one; other code asks for their traits.
 KINDS = 'lib/collectives/call/call.hpp'
@@ -195,7 +196,7 @@ class Lint:
             return f'"{name}" is a public header: write <{name}>'
         if not self.exists('include/' + name):
             return f'<{name}> does not exist'
-        if top in ('apps', 'bench', 'tests'):
+        if top in ('apps', 'bench', 'python', 'tests'):
             return None
         module = public_module(name)
         if module is None:
@@ -206,7 +207,7 @@ class Lint:
         if top == 'include':
             return f'"{name}": a public header includes only <lockstep/...> and the standard library'
         if self.exists('lib/' + name) and not self.exists(os.path.join(os.path.dirname(path), name)):
-            if top in ('apps', 'bench'):
+            if top in ('apps', 'bench', 'python'):
                 return f'"{name}" is private: {top} uses <lockstep/...> only'
             return None if top == 'tests' else self.check_layers(path, private_module('lib/' + name))
         if top == 'lib':

@@ -10,8 +10,6 @@
 namespace lockstep::detail {
 namespace {
 
-static_assert(std::endian::native == std::endian::little);  // the words of the input are read as they are in memory
-
 // the names of the specification
 constexpr std::uint64_t prime_1 = 0x9e3779b185ebca87u;
 constexpr std::uint64_t prime_2 = 0xc2b2ae3d27d4eb4fu;
@@ -19,10 +17,13 @@ constexpr std::uint64_t prime_3 = 0x165667b19e3779f9u;
 constexpr std::uint64_t prime_4 = 0x85ebca77c2b2ae63u;
 constexpr std::uint64_t prime_5 = 0x27d4eb2f165667c5u;
 
+/// The little-endian word at `at`.
 template <class Word>
 std::uint64_t read(const std::byte* at) noexcept {
   Word word;
   std::memcpy(&word, at, sizeof(word));
+  if constexpr (std::endian::native == std::endian::big && sizeof(Word) == 8) return __builtin_bswap64(word);
+  if constexpr (std::endian::native == std::endian::big && sizeof(Word) == 4) return __builtin_bswap32(word);
   return word;
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the backends lockstep and gloo of torch.distributed in one job, alternately.
 
-  mpirun -n 2 python compare_backends.py [--rounds 7] [--steps 60]
+  mpirun --bind-to core -n 2 python compare_backends.py [--rounds 7] [--steps 60] [--arena]
 
 Training: DistributedDataParallel, layers 784-256-10 (one bucket of 0.8 MB), 256 rows per rank, SGD, one thread per rank. Each round
 trains with gloo, with lockstep, and without any exchange, one after another, and gives one ratio of each pair; the medians of these ratios

@@ -29,6 +29,7 @@ DEADLINE = 150  # seconds for one test, with the start of the job
 def load(backend):
     os.environ.update(BACKEND=backend, INIT_METHOD="env://")
     os.environ.setdefault("TEMP_DIR", "/tmp")
+    os.makedirs(os.path.join(os.environ["TEMP_DIR"], "test_dir"), exist_ok=True)
     from torch.testing._internal.distributed import distributed_test
 
     class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):

@@ -450,6 +450,11 @@ def a_missing_rank_is_an_error_that_names_it(rank, size):
     else:
         time.sleep(3)
         fails(lambda: dist.all_reduce(torch.ones(2), group=group), "deadline_exceeded", f"rank {size - 1}")
+    if rank == 0:
+        fails(lambda: group.monitored_barrier(datetime.timedelta(0)), "deadline_exceeded", "rank")
+    else:
+        time.sleep(0.5)
+        fails(lambda: dist.all_reduce(torch.ones(2), group=group), "deadline_exceeded", "rank")
     tensor = torch.ones(2)
     dist.all_reduce(tensor, group=group)
     same(tensor, torch.full((2,), float(size)))

@@ -131,7 +131,8 @@ Backend::WorkPtr Backend::post(const Call& call, const Tensors& outputs, const A
     if (!call.is_message) sequence = sequence_++;
     if (timeout_.count() > 0) how.fail_after = timeout_;
   }
-  if (call.timeout.count() > 0) how.fail_after = call.timeout;
+  if (call.timeout != c10d::kUnsetTimeout)  // lockstep takes zero for the timeout of the group
+    how.fail_after = std::max(call.timeout, std::chrono::milliseconds(1));
   auto operands = std::make_shared<Operands>(std::string(call.title).substr(std::string("lockstep:").size()));
   auto work = c10::make_intrusive<Work>(getRank(), call.type, call.title, sequence, outputs);
   const bool is_async = (call.is_async || coalesced != nullptr) && !is_in_callback;

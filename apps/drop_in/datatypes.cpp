@@ -224,9 +224,7 @@ void in_pieces(std::int64_t count, std::int64_t bytes_per_element, const Copy& c
   for (std::int64_t first = 0; first < count; first += piece) copy(first, std::min(piece, count - first));
 }
 
-}  // namespace
-
-std::optional<Reduction> reduction_of(MPI_Datatype type, MPI_Op op) {
+std::optional<Reduction> find_reduction(MPI_Datatype type, MPI_Op op) {
   const Operation* const operation = find_operation(op);
   const Type* const known = operation != nullptr ? find_type(type) : nullptr;
   if (known == nullptr || !is_permitted(*operation, known->what)) return std::nullopt;
@@ -235,6 +233,19 @@ std::optional<Reduction> reduction_of(MPI_Datatype type, MPI_Op op) {
   reduction.index_at = known->index_at;
   reduction.index = known->index;
   return reduction;
+}
+
+}  // namespace
+
+std::optional<Reduction> reduction_of(MPI_Datatype type, MPI_Op op) {
+  struct Last {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Op op = MPI_OP_NULL;
+    std::optional<Reduction> reduction;
+  };
+  static thread_local Last last;
+  if (last.type != type || last.op != op) last = {type, op, find_reduction(type, op)};
+  return last.reduction;
 }
 
 void to_truth(DType dtype, const void* elements, std::int64_t count, std::uint8_t* to) {

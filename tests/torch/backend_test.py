@@ -132,11 +132,11 @@ def workers_of_a_data_loader_do_not_start_mpi():
 
 
 def the_page_shows_the_examples():
-    with open(os.path.join(sources, "include/lockstep/interop/TORCH.md"), encoding="utf-8") as file:
+    with open(os.path.join(sources, "python/lockstep_torch/README.md"), encoding="utf-8") as file:
         page = file.read()
     with open(os.path.join(package, "examples", "replicas.py"), encoding="utf-8") as file:
         loop = file.read().split("replicas = ", 1)[1].split("\nbits", 1)[0]
-    expect("replicas = " + loop.rstrip("\n") in page, "TORCH.md has another loop than examples/replicas.py")
+    expect("replicas = " + loop.rstrip("\n") in page, "README.md has another loop than examples/replicas.py")
 
 
 PROGRAMS = (ddp_runs_unchanged_with_both_backends, the_bits_of_four_replicas_do_not_depend_on_the_number_of_processes,

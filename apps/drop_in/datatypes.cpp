@@ -106,7 +106,7 @@ std::vector<Type> make_types() {
     if (type.handle == MPI_DATATYPE_NULL) return true;
     return type.bytes > 8 * (type.what == Class::complex || type.what == Class::pair ? 2 : 1);
   });
-  std::stable_sort(types.begin(), types.end(), before);
+  std::sort(types.begin(), types.end(), before);
   return types;
 }
 

@@ -43,7 +43,8 @@ TEST(Rendezvous, gives_every_replica_the_sum_and_merges_the_parts_in_order) {
           id);
       return sum + static_cast<float>(first) + second;
     });
-    const float expected = static_cast<float>(count * (count - 1) / 2 + count - 1);
+    const int sum_of_ids = count * (count - 1) / 2;
+    const auto expected = static_cast<float>(sum_of_ids + count - 1);
     EXPECT_EQ(components(sums), std::vector<float>(static_cast<std::size_t>(count), expected)) << count;
     ASSERT_EQ(merged.size(), static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) EXPECT_EQ(merged[static_cast<std::size_t>(i)], i);

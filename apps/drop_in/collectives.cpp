@@ -3,8 +3,9 @@
 //
 // The collectives of the program. Each function decides from the communicator, the root, the operation and the number
 // of bytes, and for reductions from the type, because MPI makes these equal on all ranks. It must not decide from
-// anything else, such as MPI_IN_PLACE, the types of data that only moves, counts that only some ranks know, or
-// addresses: if one rank took a call over and another did not, both would wait for ever.
+// anything else, such as MPI_IN_PLACE, the form of the types of data that only moves, counts that only some ranks know,
+// or addresses: if one rank took a call over and another did not, both would wait for ever. What a rank finds wrong
+// with its own arguments after the decision is an exception, which `serve` sends to the other ranks.
 
 #include "drop_in/datatypes.hpp"
 #include "drop_in/service.hpp"
@@ -177,6 +178,17 @@ int bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {
       [&] { return real.Bcast(data, count, type, root, comm); });
 }
 
+/// The input of this rank in a gather to `all`: its part of `all` if `in` is MPI_IN_PLACE, otherwise its own buffer.
+ConstTensorView input_of(const Group& group, const Contiguous& all, const void* in, int in_count, MPI_Datatype in_type,
+                         MPI_Comm comm) {
+  if (in == MPI_IN_PLACE) {
+    all.pack(group.rank, comm);
+    return bytes_at(all.part(group.rank), all.bytes(group.rank));
+  }
+  const Contiguous own = Contiguous::input({in, in_type, 1, in_count}, comm);
+  return bytes_at(own.data(), own.total());
+}
+
 int allgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
               MPI_Comm comm) {
   const std::int64_t bytes = packed_bytes(out_count, out_type);  // of each rank
@@ -184,16 +196,7 @@ int allgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int
       Call::Allgather, comm, bytes > 0, bytes,
       [&](const Group& group) {
         const Contiguous all = Contiguous::output({out, out_type, group.size, out_count});
-        const std::byte* own = all.data() + group.rank * bytes;
-        std::int64_t own_bytes = bytes;
-        if (in == MPI_IN_PLACE) {
-          all.pack(group.rank, comm);
-        } else {
-          const Contiguous input = Contiguous::input({in, in_type, 1, in_count}, comm);
-          own = input.data();
-          own_bytes = input.total();
-        }
-        const OneItem one(bytes_at(static_cast<const void*>(own), own_bytes), bytes_at(all.data(), all.total()));
+        const OneItem one(input_of(group, all, in, in_count, in_type, comm), bytes_at(all.data(), all.total()));
         group.communicator.all_gather(one.list(), named(Call::Allgather));
         all.unpack(comm);
       },
@@ -211,17 +214,7 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
         const Contiguous all = Contiguous::output({out, out_type, size, -1, out_counts, places});
         std::vector<std::int64_t> rows;
         for (int i = 0; i < size; ++i) rows.push_back(all.bytes(i));
-        const std::byte* own = all.data();
-        for (int i = 0; i < group.rank; ++i) own += rows[static_cast<std::size_t>(i)];
-        std::int64_t own_bytes = rows[static_cast<std::size_t>(group.rank)];
-        if (in == MPI_IN_PLACE) {
-          all.pack(group.rank, comm);
-        } else {
-          const Contiguous input = Contiguous::input({in, in_type, 1, in_count}, comm);
-          own = input.data();
-          own_bytes = input.total();
-        }
-        const OneItem one(bytes_at(static_cast<const void*>(own), own_bytes), bytes_at(all.data(), all.total()));
+        const OneItem one(input_of(group, all, in, in_count, in_type, comm), bytes_at(all.data(), all.total()));
         group.communicator.all_gather_v(one.list(), rows, named(Call::Allgatherv));
         all.unpack(comm);
       },
@@ -229,37 +222,36 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
 }
 
 /// The bytes of one rank's part in a gather or a scatter, which all ranks know: the root from its own arguments, the
-/// other ranks from theirs.
-std::int64_t bytes_of_part(bool is_root, int root_count, MPI_Datatype root_type, int count, MPI_Datatype type) {
-  return (is_root ? packed_bytes(root_count, root_type) : packed_bytes(count, type));
+/// other ranks from theirs. 0 if the root is not valid.
+std::int64_t bytes_of_part(int root, MPI_Comm comm, int root_count, MPI_Datatype root_type, int count,
+                           MPI_Datatype type) {
+  int rank = 0;
+  if (!is_root_valid(root, comm) || PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS) return 0;
+  return rank == root ? packed_bytes(root_count, root_type) : packed_bytes(count, type);
+}
+
+/// Where the root of a scatter of `all` gets its part. If `out` is MPI_IN_PLACE, that is memory that is not read: the
+/// buffer of a sender must not be written.
+Contiguous own_part(const Contiguous& all, int root, void* out, int out_count, MPI_Datatype out_type) {
+  if (out != MPI_IN_PLACE) return Contiguous::output({out, out_type, 1, out_count});
+  const std::int64_t bytes = all.bytes(root);
+  return Contiguous::output({staging(StagingUse::output, bytes), MPI_BYTE, 1, bytes});
 }
 
 int gather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
            int root, MPI_Comm comm) {
-  int rank = 0;
-  const bool is_valid = is_root_valid(root, comm) && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS;
-  const bool is_root = rank == root;
-  const std::int64_t bytes = is_valid ? bytes_of_part(is_root, out_count, out_type, in_count, in_type) : 0;
+  const std::int64_t bytes = bytes_of_part(root, comm, out_count, out_type, in_count, in_type);
   return serve(
       Call::Gather, comm, bytes > 0, bytes,
       [&](const Group& group) {
         const auto options = named(Call::Gather);
-        if (!is_root) {
+        if (group.rank != root) {
           const Contiguous own = Contiguous::input({in, in_type, 1, in_count}, comm);
           group.communicator.gather(OneItem(bytes_at(own.data(), own.total()), {}, true, false).list(), root, options);
           return;
         }
         const Contiguous all = Contiguous::output({out, out_type, group.size, out_count});
-        const std::byte* own = all.data() + rank * bytes;
-        std::int64_t own_bytes = bytes;
-        if (in == MPI_IN_PLACE) {
-          all.pack(rank, comm);
-        } else {
-          const Contiguous input = Contiguous::input({in, in_type, 1, in_count}, comm);
-          own = input.data();
-          own_bytes = input.total();
-        }
-        const OneItem one(bytes_at(static_cast<const void*>(own), own_bytes), bytes_at(all.data(), all.total()));
+        const OneItem one(input_of(group, all, in, in_count, in_type, comm), bytes_at(all.data(), all.total()));
         group.communicator.gather(one.list(), root, options);
         all.unpack(comm);
       },
@@ -268,29 +260,19 @@ int gather(const void* in, int in_count, MPI_Datatype in_type, void* out, int ou
 
 int scatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
             int root, MPI_Comm comm) {
-  int rank = 0;
-  const bool is_valid = is_root_valid(root, comm) && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS;
-  const bool is_root = rank == root;
-  const std::int64_t bytes = is_valid ? bytes_of_part(is_root, in_count, in_type, out_count, out_type) : 0;
+  const std::int64_t bytes = bytes_of_part(root, comm, in_count, in_type, out_count, out_type);
   return serve(
       Call::Scatter, comm, bytes > 0, bytes,
       [&](const Group& group) {
         const auto options = named(Call::Scatter);
-        if (!is_root) {
+        if (group.rank != root) {
           const Contiguous own = Contiguous::output({out, out_type, 1, out_count});
           group.communicator.scatter(OneItem({}, bytes_at(own.data(), own.total()), false).list(), root, options);
           own.unpack(comm);
           return;
         }
         const Contiguous all = Contiguous::input({in, in_type, group.size, in_count}, comm);
-        if (out == MPI_IN_PLACE) {
-          // the root's part goes to memory that is not read: the buffer of a sender must not be written
-          std::byte* const unused = staging(StagingUse::output, bytes);
-          const OneItem one(bytes_at(all.data(), all.total()), bytes_at(unused, bytes));
-          group.communicator.scatter(one.list(), root, options);
-          return;
-        }
-        const Contiguous own = Contiguous::output({out, out_type, 1, out_count});
+        const Contiguous own = own_part(all, root, out, out_count, out_type);
         const OneItem one(bytes_at(all.data(), all.total()), bytes_at(own.data(), own.total()));
         group.communicator.scatter(one.list(), root, options);
         own.unpack(comm);
@@ -323,17 +305,7 @@ int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const
         }
         const Contiguous all = Contiguous::output({out, out_type, group.size, -1, out_counts, places});
         share_rows(group, Call::Gatherv, &all, root, rows);
-        const std::byte* own = all.data();
-        for (int i = 0; i < root; ++i) own += all.bytes(i);
-        std::int64_t own_bytes = all.bytes(root);
-        if (in == MPI_IN_PLACE) {
-          all.pack(root, comm);
-        } else {
-          const Contiguous input = Contiguous::input({in, in_type, 1, in_count}, comm);
-          own = input.data();
-          own_bytes = input.total();
-        }
-        const OneItem one(bytes_at(static_cast<const void*>(own), own_bytes), bytes_at(all.data(), all.total()));
+        const OneItem one(input_of(group, all, in, in_count, in_type, comm), bytes_at(all.data(), all.total()));
         group.communicator.gather_v(one.list(), rows, root, options);
         all.unpack(comm);
       },
@@ -357,13 +329,7 @@ int scatterv(const void* in, const int in_counts[], const int places[], MPI_Data
         }
         const Contiguous all = Contiguous::input({in, in_type, group.size, -1, in_counts, places}, comm);
         share_rows(group, Call::Scatterv, &all, root, rows);
-        if (out == MPI_IN_PLACE) {
-          std::byte* const unused = staging(StagingUse::output, all.bytes(root));
-          const OneItem one(bytes_at(all.data(), all.total()), bytes_at(unused, all.bytes(root)));
-          group.communicator.scatter_v(one.list(), rows, root, options);
-          return;
-        }
-        const Contiguous own = Contiguous::output({out, out_type, 1, out_count});
+        const Contiguous own = own_part(all, root, out, out_count, out_type);
         const OneItem one(bytes_at(all.data(), all.total()), bytes_at(own.data(), own.total()));
         group.communicator.scatter_v(one.list(), rows, root, options);
         own.unpack(comm);

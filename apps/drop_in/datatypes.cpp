@@ -224,6 +224,17 @@ void in_pieces(std::int64_t count, std::int64_t bytes_per_element, const Copy& c
   for (std::int64_t first = 0; first < count; first += piece) copy(first, std::min(piece, count - first));
 }
 
+/// Memory for `staging`, by use.
+std::array<Tensor, 2>& staging_of_thread() {
+  static thread_local std::array<Tensor, 2> memory;
+  return memory;
+}
+
+/// Throws BadArgument if MPI has refused to pack or to unpack.
+void check_packed(int result) {
+  if (result != MPI_SUCCESS) throw BadArgument{MPI_ERR_TYPE, "MPI cannot pack elements of a datatype"};
+}
+
 std::optional<Reduction> find_reduction(MPI_Datatype type, MPI_Op op) {
   const Operation* const operation = find_operation(op);
   const Type* const known = operation != nullptr ? find_type(type) : nullptr;
@@ -298,13 +309,6 @@ std::int64_t packed_bytes(std::int64_t count, MPI_Datatype type) {
   return count * size;
 }
 
-namespace {
-std::array<Tensor, 2>& staging_of_thread() {
-  static thread_local std::array<Tensor, 2> memory;
-  return memory;
-}
-}  // namespace
-
 void release_staging() {
   constexpr std::int64_t most_kept = 16 << 20;
   for (Tensor& tensor : staging_of_thread()) {
@@ -327,11 +331,6 @@ void Parts::check() const {
   if ((counts == nullptr) != (places == nullptr)) throw BadArgument{MPI_ERR_ARG, "counts or displacements are null"};
   if (counts != nullptr && std::any_of(counts, counts + ranks, [](int count) { return count < 0; }))
     throw BadArgument{MPI_ERR_COUNT, "a count is negative"};
-}
-
-/// Throws BadArgument if MPI has refused to pack or to unpack.
-static void check_packed(int result) {
-  if (result != MPI_SUCCESS) throw BadArgument{MPI_ERR_TYPE, "MPI cannot pack elements of a datatype"};
 }
 
 Contiguous::Contiguous(const Parts& parts, StagingUse use)
@@ -364,10 +363,15 @@ Contiguous Contiguous::input(const Parts& parts, MPI_Comm comm, bool copies) {
 
 Contiguous Contiguous::output(const Parts& parts) { return {parts, StagingUse::output}; }
 
+std::byte* Contiguous::part(int part) const noexcept {
+  std::byte* first = data_;
+  for (int i = 0; i < part; ++i) first += bytes(i);
+  return first;
+}
+
 void Contiguous::pack(int part, MPI_Comm comm) const {
   if (is_direct_) return;
-  std::byte* to = data_;
-  for (int i = 0; i < part; ++i) to += bytes(i);
+  std::byte* const to = this->part(part);
   const std::int64_t extent = extent_of(parts_.type);
   const auto* const from = static_cast<const std::byte*>(parts_.buffer) + parts_.place(part) * extent;
   in_pieces(parts_.count(part), bytes_per_element_, [&](std::int64_t first, std::int64_t count) {

@@ -92,6 +92,8 @@ class Contiguous {
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::int64_t bytes(int part) const noexcept { return parts_.count(part) * bytes_per_element_; }
   [[nodiscard]] std::int64_t total() const noexcept { return total_; }
+  /// The first byte of part `part`.
+  [[nodiscard]] std::byte* part(int part) const noexcept;
   /// Packs part `part` of the user's buffer to its place.
   void pack(int part, MPI_Comm comm) const;
   void unpack(MPI_Comm comm) const;

@@ -61,11 +61,7 @@ void Report::turn_on() {
 
 int Report::measure(Call call, MPI_Comm comm, bool can_take, std::int64_t bytes, int (*hand_on)(void*), void* object) {
   const auto start = Clock::now();
-  int is_inter = 1;
-  int size = 1;
-  const bool is_valid = comm != MPI_COMM_NULL && PMPI_Comm_test_inter(comm, &is_inter) == MPI_SUCCESS;
-  if (is_valid) PMPI_Comm_size(comm, &size);
-  const bool has_others = is_valid && is_inter == 0 && size > 1;
+  const bool has_others = ranks_of(comm) > 1;
   if (has_others && call != Call::Barrier) {
     const Inside inside;
     real.Barrier(comm);

@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
-from programs import Launcher, expect, expect_in, run_cases  # noqa: E402
+from programs import Launcher, expect, expect_in, marked_line, run_cases  # noqa: E402
 
 source, diff, hashed, workers = (os.path.abspath(argument) for argument in sys.argv[1:5])
 launcher = Launcher(sys.argv[5:])
@@ -28,11 +28,7 @@ HASH = "[0-9a-f]{16}"
 
 
 def line_of(comment):
-    with open(os.path.join(source, "tests/apps/hashed.cpp"), encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if line.rstrip().endswith("// " + comment):
-                return f"apps/hashed.cpp:{number}"
-    raise AssertionError(f"no line of hashed.cpp ends with // {comment}")
+    return marked_line(source, "apps/hashed.cpp", comment)
 
 
 def logged(ranks, *arguments, program=hashed):

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
-from programs import Launcher, expect, expect_in, run_cases  # noqa: E402
+from programs import Launcher, expect, expect_in, marked_line, run_cases  # noqa: E402
 from tap import Skip  # noqa: E402
 
 source, explain, recorded, example = (os.path.abspath(argument) for argument in sys.argv[1:5])
@@ -27,11 +27,7 @@ recovering_launcher = Launcher(sys.argv[6:] + [recovery])
 
 
 def line_of(comment):
-    with open(os.path.join(source, "tests/apps/recorded.cpp"), encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if line.rstrip().endswith("// " + comment):
-                return f"apps/recorded.cpp:{number}"
-    raise AssertionError(f"no line of recorded.cpp ends with // {comment}")
+    return marked_line(source, "apps/recorded.cpp", comment)
 
 
 REDUCE = f"all_reduce sum of f32 [4] at {line_of('the forgotten call')}"

@@ -70,6 +70,15 @@ def kill(pids, number):
             pass
 
 
+def marked_line(source, name, comment):
+    """"NAME:N" for the line of the file NAME in tests/ that ends with this comment, as error texts name it."""
+    with open(os.path.join(source, "tests", name), encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if line.rstrip().endswith("// " + comment):
+                return f"{name}:{number}"
+    raise AssertionError(f"no line of {name} ends with // {comment}")
+
+
 def expect_in(parts, text):
     for part in parts:
         expect(part in text, f"{part!r} is missing in:\n{text}")

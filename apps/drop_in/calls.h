@@ -50,7 +50,7 @@
 
 /* One function for each collective. */
 struct lockstep_calls {
-#define LOCKSTEP_MEMBER(name, parameters, arguments) int(*name) parameters;
+#define LOCKSTEP_MEMBER(name, parameters, arguments) int(*name) parameters; /* NOLINT(bugprone-macro-parentheses) */
   LOCKSTEP_EACH_CALL(LOCKSTEP_MEMBER)
 #undef LOCKSTEP_MEMBER
 };

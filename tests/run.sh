@@ -155,7 +155,7 @@ lane_clang() {
   check clang-unit build-clang --suite unit --timeout-multiplier 4
   # Leaks of MPI are recognized by whole call stacks, which makes every allocation slow: only for programs that start MPI.
   export LSAN_OPTIONS="suppressions=$root/tests/sanitizers/lsan.supp:fast_unwind_on_malloc=0:print_suppressions=0"
-  check clang-mpi build-clang --timeout-multiplier 4 communicator-1 communicator-2 memory-2 processes-2 conformance-2
+  check clang-mpi build-clang --timeout-multiplier 4 communicator-1 communicator-2 communicator-messages-2 memory-2 processes-2 conformance-2
   # Their parts have been through the leak checker above.
   export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
   check clang-apps build-clang --timeout-multiplier 4 programs examples

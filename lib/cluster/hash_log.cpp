@@ -7,6 +7,7 @@
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "cluster/files.hpp"
+#include "cluster/json_text.hpp"
 #include "cluster/launcher.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -15,7 +16,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <system_error>
@@ -23,13 +23,6 @@
 
 namespace lockstep::detail {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
-
-std::string to_text(const OrderedJson& json) {
-  // the user's texts may have bytes that are not UTF-8
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
 
 std::string path_of(const std::string& directory, int rank) {
   ::mkdir(directory.c_str(), 0777);  // if this fails, opening the file reports an error

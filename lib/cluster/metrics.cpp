@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "cluster/files.hpp"
+#include "cluster/json_text.hpp"
 #include "cluster/launcher.hpp"
 
 #include <lockstep/cluster/report_value.hpp>
@@ -15,7 +16,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <cmath>
@@ -28,8 +28,6 @@
 namespace lockstep {
 namespace detail {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 struct Values {
   static constexpr std::size_t most = 256;
@@ -139,8 +137,7 @@ std::string to_json_line(const Metrics& metrics) {
       {"waiting_s", static_cast<double>(metrics.totals.waiting_ticks) * metrics.seconds_of_tick},
       {"values", std::move(reported)},
   };
-  // the names may have bytes that are not UTF-8
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return to_text(json) + "\n";
 }
 
 std::string to_prometheus(const Metrics& metrics) {

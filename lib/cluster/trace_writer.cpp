@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "base/time_stamp.hpp"
 #include "cluster/files.hpp"
+#include "cluster/json_text.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/trace_ranges.hpp"
 
@@ -15,7 +16,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -29,14 +29,7 @@
 namespace lockstep::detail {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 constexpr std::int64_t idle_interval_ns = 1'000'000'000;  // the longest time between two clock readings of a file
-
-std::string to_text(const OrderedJson& json) {
-  // the user's texts may have bytes that are not UTF-8
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
 
 /// A text that is the same for all processes that share CLOCK_MONOTONIC: the number of this boot of the kernel.
 std::string name_of_clock() {

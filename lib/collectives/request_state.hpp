@@ -33,8 +33,8 @@ struct Request::State {
     User(const std::shared_ptr<detail::Engine>& engine, std::shared_ptr<detail::Operation> operation)
         : engine_(engine), operation_(std::move(operation)) {}
     [[nodiscard]] bool finish() noexcept override {
-      const std::shared_ptr<detail::Engine> engine = engine_.lock();
-      return engine != nullptr && engine->await_end(*operation_);
+      const std::shared_ptr<detail::Engine> alive = engine_.lock();
+      return alive != nullptr && alive->await_end(*operation_);
     }
     [[nodiscard]] std::string name() const override { return describe(operation_->descriptor()); }
 

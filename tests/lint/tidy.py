@@ -10,6 +10,7 @@ include paths and macros of all. If that fails, perhaps only because two sources
 whose results count. -Wshadow is evaluated here, since the lanes compile several sources at once.
 """
 
+import collections
 import concurrent.futures
 import json
 import os
@@ -21,6 +22,7 @@ import tempfile
 from headers import options_of
 
 MOST = 128  # sources per call, so that all processors are busy
+EXAMPLES = 'apps/examples'
 
 
 def sources_of(entry):
@@ -44,23 +46,41 @@ def compile_commands(source, build):
     return commands
 
 
+def text_of(source, path):
+    with open(os.path.join(source, path), encoding='utf-8') as file:
+        return file.read()
+
+
 def is_alone(source, path):
     """Whether a source must be checked alone: Highway includes such a source several times under its own name."""
-    with open(os.path.join(source, path), encoding='utf-8') as file:
-        return 'HWY_TARGET_INCLUDE' in file.read()
+    return 'HWY_TARGET_INCLUDE' in text_of(source, path)
 
 
 def groups_of(source, paths, commands):
-    """Lists of paths: those of the library, those of each program, and those that must be checked alone. Programs use the same names."""
+    """Lists of paths: those of the library, those of each program, the programs of one source, and those that must be checked alone."""
+    sizes = collections.Counter(os.path.dirname(path) for path in paths)
     together = {}
     for path in paths:
-        alone = path.startswith('apps/examples/') or is_alone(source, path)
-        together.setdefault(path if alone else 'lib' if path.startswith('lib/') else os.path.dirname(path), []).append(path)
+        directory = os.path.dirname(path)
+        is_program = directory == EXAMPLES or sizes[directory] == 1 and directory.startswith('apps/')
+        key = path if is_alone(source, path) else 'lib' if path.startswith('lib/') else EXAMPLES if is_program else directory
+        together.setdefault(key, []).append(path)
     for group in together.values():
         parts = -(-len(group) // MOST)
         size = -(-len(group) // parts)
         for first in range(0, len(group), size):
             yield group[first:first + size]
+
+
+def joined(source, group):
+    """The text of a source that includes those of the group. Programs of one source use the same names, so each gets a namespace."""
+    are_programs = not group[0].startswith('lib/') and (group[0].startswith(EXAMPLES) or len(set(map(os.path.dirname, group))) > 1)
+    texts = [text_of(source, path) for path in group] if are_programs else []
+    lines = list(dict.fromkeys(line for text in texts for line in re.findall(r'^#include .*$', text, re.MULTILINE)))
+    for number, path in enumerate(group):
+        include = f'#include "{os.path.join(source, path)}"'
+        lines += ([f'namespace source_{number} {{', include, '}'] if are_programs else [f'#define main main_of_{number}', include, '#undef main'])
+    return '\n'.join(lines) + '\n'
 
 
 def words_for(group, commands):
@@ -93,8 +113,7 @@ class Tidy:
         folder = tempfile.mkdtemp(dir=self.scratch)
         name = os.path.join(folder, 'sources.cpp')
         with open(name, 'w', encoding='utf-8') as file:
-            for number, path in enumerate(group):
-                file.write(f'#define main main_of_{number}\n#include "{os.path.join(self.source, path)}"\n#undef main\n')
+            file.write(joined(self.source, group))
         target = os.path.join(self.source, group[0]) if len(group) == 1 else name
         with open(os.path.join(folder, 'compile_commands.json'), 'w', encoding='utf-8') as file:
             json.dump([{'directory': directory, 'arguments': [*words, '-Wshadow', '-c', target], 'file': target}], file)

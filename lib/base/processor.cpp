@@ -11,14 +11,15 @@
 
 namespace lockstep::detail {
 
-int allowed_cpus() noexcept {
+AllowedCpus allowed_cpus() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
   // sched_getaffinity fails if the machine has more processors than a cpu_set_t holds
-  const int count = sched_getaffinity(0, sizeof(set), &set) == 0
-                        ? CPU_COUNT(&set)
-                        : static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(count, 1);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) == 0)
+    return {0, std::max(static_cast<std::int32_t>(std::thread::hardware_concurrency()), 1)};
+  std::int32_t first = 0;
+  while (!CPU_ISSET(static_cast<std::size_t>(first), &set)) ++first;
+  return {first, CPU_COUNT(&set)};
 }
 
 std::size_t last_level_cache_bytes() noexcept {

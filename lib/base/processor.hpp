@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace lockstep::detail {
 
@@ -31,8 +32,15 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-/// Number of processors that this process may run on, at least 1.
-[[nodiscard]] int allowed_cpus() noexcept;
+/// The processors that a process may run on.
+struct AllowedCpus {
+  std::int32_t first = 0;  ///< the lowest number of them
+  std::int32_t count = 1;
+  friend bool operator==(const AllowedCpus&, const AllowedCpus&) = default;
+};
+
+/// The processors that this process may run on now.
+[[nodiscard]] AllowedCpus allowed_cpus() noexcept;
 
 /// Size of the last-level cache of this processor; a common size if the system does not tell the size.
 [[nodiscard]] std::size_t last_level_cache_bytes() noexcept;

@@ -37,7 +37,7 @@ std::string numbered(const std::string& name) {
 
 /// Number of threads that share a parallel loop; 1 if there are more threads than processors.
 int threads_for_loops(const Communicator& communicator) {
-  return threads_on_this_node(communicator) <= detail::allowed_cpus() ? communicator.local_replicas() : 1;
+  return threads_on_this_node(communicator) <= detail::allowed_cpus().count ? communicator.local_replicas() : 1;
 }
 
 }  // namespace

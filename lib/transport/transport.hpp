@@ -8,6 +8,7 @@
 #include <lockstep/core/reduce_op.hpp>
 
 #include "base/process.hpp"
+#include "base/processor.hpp"
 #include "transport/buffer.hpp"
 #include "transport/shm/node_group.hpp"
 
@@ -55,6 +56,7 @@ struct Introduction {
   std::uint64_t duplicates = 0;  ///< number of MPI_Comm_idup calls of this rank on the parent's communicator
   std::int32_t leader = -1;  ///< leader of the node, as a rank of the job; -1 if unknown; unused if there is a parent
   ProcessId process;
+  AllowedCpus processors;
   NodeIntroduction node;
 };
 static_assert(std::is_trivially_copyable_v<Introduction>);
@@ -113,8 +115,9 @@ class Transport {
   [[nodiscard]] virtual int rank() const noexcept = 0;
   [[nodiscard]] virtual int size() const noexcept = 0;
   [[nodiscard]] virtual int nodes() const noexcept = 0;
-  /// Number of ranks that share memory with this rank, including this rank.
-  [[nodiscard]] virtual int ranks_on_node() const noexcept = 0;
+  /// Number of ranks, including this rank, that could run on exactly the processors of this rank when the group was
+  /// made: all ranks of the node if no rank is bound, and 1 if each rank is bound to a processor of its own.
+  [[nodiscard]] virtual int ranks_on_same_processors() const noexcept = 0;
   /// For each rank, the lowest rank that shares memory with that rank. The same on all ranks.
   [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
   /// The processes of the ranks of this rank's node, in the order of their ranks. Empty if ranks are threads.

@@ -82,8 +82,7 @@ long page_faults() {
 }
 
 /// Binds this rank to a core of its own while it exists, if there are enough cores: ranks on one core wait for each
-/// other in every call, and a busy scheduler may leave them there. Create it after the communicator, which would
-/// otherwise yield at once because of the binding.
+/// other in every call, and a busy scheduler may leave them there.
 class OwnCore {
  public:
   explicit OwnCore(const Communicator& comm) {

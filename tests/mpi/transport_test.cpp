@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Messages that are in flight when a transport is destroyed, and the transports created after it; many transfers that
-// are tested at once.
+// are tested at once; the ranks that share processors.
 
 #include "bindings/mpi/mpi.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <sched.h>
 
 #include <array>
 #include <chrono>
@@ -169,6 +170,53 @@ TEST(MpiTransport, tests_many_transfers_in_few_calls) {
   for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(data[i], data_of(i)) << "transfer " << i;
   EXPECT_EQ(transport->count().moved_bytes, transport->count().started_bytes);
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Binds this process to some processors of the machine. The destructor undoes it.
+class Binding {
+ public:
+  Binding() { is_known_ = sched_getaffinity(0, sizeof(before_), &before_) == 0; }
+  Binding(const Binding&) = delete;
+  Binding& operator=(const Binding&) = delete;
+  ~Binding() {
+    if (is_known_) sched_setaffinity(0, sizeof(before_), &before_);
+  }
+  /// Takes `count` of the processors that this process could run on before, without the first `skipped`. Returns
+  /// whether there are so many.
+  [[nodiscard]] bool bind(int skipped, int count) const {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (std::size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&set) < count; ++cpu) {
+      if (CPU_ISSET(cpu, &before_) && skipped-- <= 0) CPU_SET(cpu, &set);
+    }
+    return is_known_ && CPU_COUNT(&set) == count && sched_setaffinity(0, sizeof(set), &set) == 0;
+  }
+
+ private:
+  cpu_set_t before_{};
+  bool is_known_ = false;
+};
+
+TEST(MpiTransport, counts_the_ranks_on_the_same_processors) {
+  struct Case {
+    std::array<int, 2> skipped;  // processors, by rank
+    std::array<int, 2> count;
+    int expected;
+  };
+  // bound to processors of their own; all on both; all on one; only one rank is bound
+  constexpr std::array<Case, 4> cases{
+      {{{0, 1}, {1, 1}, 1}, {{0, 0}, {2, 2}, 2}, {{0, 0}, {1, 1}, 2}, {{0, 1}, {2, 1}, 1}}};
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const auto own = static_cast<std::size_t>(rank);
+  for (const Case& each : cases) {
+    Binding binding;
+    int is_bound = binding.bind(each.skipped[own], each.count[own]) ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &is_bound, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (is_bound == 0) GTEST_SKIP() << "the ranks cannot use the same two processors";
+    EXPECT_EQ(make_mpi_transport(MPI_COMM_WORLD, true)->ranks_on_same_processors(), each.expected);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
 }
 
 }  // namespace

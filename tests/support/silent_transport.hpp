@@ -23,7 +23,7 @@ class SilentTransport : public detail::Transport {
   int rank() const noexcept override { return 0; }
   int size() const noexcept override { return static_cast<int>(leaders_.size()); }
   int nodes() const noexcept override { return 1; }
-  int ranks_on_node() const noexcept override { return size(); }
+  int ranks_on_same_processors() const noexcept override { return size(); }
   std::span<const int> node_leaders() const noexcept override { return leaders_; }
   detail::NodeGroup* node_group() noexcept override { return nullptr; }
   detail::NodeGroup* local_group() noexcept override { return nullptr; }

@@ -33,12 +33,10 @@ constexpr std::chrono::milliseconds answer_interval(50);
 /// aborted the operation.
 constexpr std::chrono::milliseconds time_of_late_ranks(1);
 
-/// Returns a high number if this rank may use at least as many CPUs as there are replicas on the node, since each
-/// replica can then have a CPU of its own. If this rank is bound to fewer CPUs, it may share them with other ranks, so
-/// the number is low.
+/// Returns a high number if each replica on the processors of this rank can have a processor of its own.
 int spins_before_yield(const Transport& transport, int local_replicas) {
-  return transport.ranks_on_node() * local_replicas <= allowed_cpus() ? Backoff::own_core_spins
-                                                                      : Backoff::shared_core_spins;
+  return transport.ranks_on_same_processors() * local_replicas <= allowed_cpus().count ? Backoff::own_core_spins
+                                                                                       : Backoff::shared_core_spins;
 }
 
 std::unique_ptr<Agreement> make_agreement(Transport& transport, ControlChannel& control) {

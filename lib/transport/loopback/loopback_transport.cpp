@@ -116,9 +116,7 @@ class LoopbackTransport final : public Transport {
     for (int rank = 0; rank < size(); ++rank) count += leader(rank) == rank ? 1 : 0;
     return count;
   }
-  int ranks_on_node() const noexcept override {
-    return size();
-  }  // all ranks share the processors, even if `node_leaders` names several nodes
+  int ranks_on_same_processors() const noexcept override { return size(); }
   std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
   NodeGroup* node_group() noexcept override { return nodes() == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept override { return nodes() == 1 ? nullptr : group_.get(); }

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/processor.hpp"
 #include "cluster/place.hpp"
 
 #include <algorithm>
@@ -73,7 +74,8 @@ std::unique_ptr<MpiGroup> MpiGroup::first_of(MpiRanks ranks, int leader) {
 }
 
 Introduction MpiGroup::introduction() const {
-  return {next_transport_number(), parent_.context->duplicates(), leader_, id_of_this_process(), offer_.introduction()};
+  return {next_transport_number(), parent_.context->duplicates(), leader_, id_of_this_process(),
+          allowed_cpus(),          offer_.introduction()};
 }
 
 void MpiGroup::join(std::span<const Introduction> all, std::span<const int> members) {
@@ -84,9 +86,12 @@ void MpiGroup::join(std::span<const Introduction> all, std::span<const int> memb
   }
   if (members.empty()) return;
   choose_context(members);
+  ranks_.on_same_processors = 0;
+  const AllowedCpus own = all[static_cast<std::size_t>(parent_.rank)].processors;
   for (const int rank : ranks_.ranks_here()) {
-    const auto member = static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)]);
-    ranks_.processes.push_back(all[member].process);
+    const Introduction& other = all[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])];
+    ranks_.processes.push_back(other.process);
+    if (other.processors == own) ++ranks_.on_same_processors;
   }
   open_memory(all);
 }

@@ -36,7 +36,6 @@ class MpiTransport final : public Transport {
       : ranks_(std::move(ranks)),
         comm_(ranks_.context->comm()),
         nodes_(ranks_.nodes()),
-        ranks_here_(static_cast<int>(ranks_.ranks_here().size())),
         thread_level_(mpi::thread_level()),
         number_(number),
         tags_(number, ranks_.slot),
@@ -85,7 +84,7 @@ class MpiTransport final : public Transport {
   int rank() const noexcept override { return ranks_.rank; }
   int size() const noexcept override { return ranks_.size(); }
   int nodes() const noexcept override { return nodes_; }
-  int ranks_on_node() const noexcept override { return ranks_here_; }
+  int ranks_on_same_processors() const noexcept override { return ranks_.on_same_processors; }
   std::span<const int> node_leaders() const noexcept override { return ranks_.leaders; }
   NodeGroup* node_group() noexcept override { return nodes_ == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept override { return nodes_ > 1 ? group_.get() : nullptr; }
@@ -396,7 +395,6 @@ class MpiTransport final : public Transport {
   MpiRanks ranks_;
   MPI_Comm comm_;
   int nodes_;
-  int ranks_here_;
   int thread_level_;
   std::uint64_t number_;
   Tags tags_;

@@ -1,13 +1,15 @@
 /* SPDX-FileCopyrightText: The lockstep authors
  * SPDX-License-Identifier: Apache-2.0
  *
- * The interface between the two libraries of the drop-in: liblockstep_mpi.so, which programs preload, and
- * liblockstep_drop_in.so, which the former opens in MPI_Init. In C, because the former must not need a C++ runtime. */
+ * The interface between the libraries of the drop-in: liblockstep_mpi.so and liblockstep_malloc.so, which programs
+ * preload, and liblockstep_drop_in.so, which the former opens in MPI_Init. In C, because what is preloaded must not need
+ * a C++ runtime. */
 
 #ifndef LOCKSTEP_DROP_IN_CALLS_H
 #define LOCKSTEP_DROP_IN_CALLS_H
 
 #include <mpi.h>
+#include <stddef.h>
 
 /* The collectives that the drop-in can take over: DO(name without prefix, parameters, arguments). */
 /* clang-format off */
@@ -61,6 +63,14 @@ struct lockstep_drop_in {
   void (*before_finalize)(void); /* in MPI_Finalize, before that of the MPI library */
   void (*after_finalize)(void);
 };
+
+/* The arena of lockstep, for liblockstep_malloc.so, whose function lockstep_malloc_use takes it. */
+struct lockstep_arena {
+  void* (*allocate)(size_t bytes);                /* a block, aligned to 64 bytes; NULL if there is no room */
+  void (*deallocate)(void* block, size_t bytes);  /* frees a block from `allocate(bytes)` */
+  int (*contains)(const void* address);
+};
+typedef void lockstep_malloc_use_function(const struct lockstep_arena* arena); /* `arena` exists until the process ends */
 
 /* The environment variable LOCKSTEP_MPI. */
 enum lockstep_drop_in_mode { LOCKSTEP_MPI_OFF, LOCKSTEP_MPI_REPORT, LOCKSTEP_MPI_ON };

@@ -10,8 +10,10 @@
 #include <lockstep/base/exit_code.hpp>
 #include <lockstep/base/export.hpp>
 #include <lockstep/cluster/environment.hpp>
+#include <lockstep/device/arena.hpp>
 #include <lockstep/interop/mpi.hpp>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <link.h>
 
@@ -22,6 +24,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -83,6 +86,33 @@ class FinalizeLimit {
 
 std::unique_ptr<FinalizeLimit> finalize_limit;
 
+std::shared_ptr<MemoryResource>& arena() {
+  static auto* const arena =
+      new std::shared_ptr(arena_memory_resource());  // blocks may be freed until the process ends
+  return *arena;
+}
+
+/// If liblockstep_malloc.so is preloaded, it takes the large blocks of the program from the arena from now on.
+void share_memory_of_program() {
+  void* const found = dlsym(RTLD_DEFAULT, "lockstep_malloc_use");
+  if (found == nullptr) return;
+  static_cast<void>(arena());
+  static constexpr lockstep_arena calls{
+      .allocate = [](std::size_t bytes) -> void* {
+        if (is_inside) return nullptr;  // a block of lockstep itself
+        try {
+          void* const block = arena()->allocate(bytes);
+          if (is_in_arena(block, bytes)) return block;
+          arena()->deallocate(block, bytes);  // the arena is full, or this is a child process
+        } catch (const std::bad_alloc&) {}
+        return nullptr;
+      },
+      .deallocate = [](void* block, std::size_t bytes) { arena()->deallocate(block, bytes); },
+      .contains = [](const void* address) { return is_in_arena(address, 1) ? 1 : 0; },
+  };
+  reinterpret_cast<lockstep_malloc_use_function*>(found)(&calls);
+}
+
 void before_finalize() {
   if (misses_rank()) finalize_limit = std::make_unique<FinalizeLimit>();
 }
@@ -130,6 +160,7 @@ extern "C" LOCKSTEP_API void lockstep_drop_in_start(const lockstep_calls* calls,
       environment = std::make_unique<Environment>();
       const Inside inside;
       static_cast<void>(group_of(MPI_COMM_WORLD));
+      share_memory_of_program();
     } else {
       Report::turn_on();
     }

@@ -73,16 +73,16 @@ bool is_on_this_host(const Allocation& allocation) {
   });
 }
 
-/// The path of liblockstep_mpi.so: where it is installed beside this program, or where both were built.
-std::string find_drop_in() {
+/// The path of a library of the drop-in: where it is installed beside this program, or where both were built.
+std::string find_drop_in(const char* library) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const char* const folder : {"../" LOCKSTEP_RUN_LIBDIR, "../drop_in"}) {
-    const fs::path file = (here / folder / "liblockstep_mpi.so").lexically_normal();
+    const fs::path file = (here / folder / library).lexically_normal();
     if (fs::exists(file, error)) return file.string();
   }
-  options::refuse("--drop-in: liblockstep_mpi.so is not in {}",
+  options::refuse("--drop-in: {} is not in {}", library,
                   (here / "../" LOCKSTEP_RUN_LIBDIR).lexically_normal().string());
 }
 
@@ -91,7 +91,10 @@ std::map<std::string, std::string> variables_of(const Options& options) {
   if (!options.drop_in) return {};
   const char* const given = std::getenv("LD_PRELOAD");
   const bool has_others = given != nullptr && *given != '\0';
-  return {{"LD_PRELOAD", find_drop_in() + (has_others ? ":" + std::string(given) : "")}};
+  std::string files = find_drop_in("liblockstep_mpi.so");
+  if (options.drop_in_memory) files += ":" + find_drop_in("liblockstep_malloc.so");
+  if (has_others) files += ":" + std::string(given);
+  return {{"LD_PRELOAD", files}};
 }
 
 int run_program(const Options& options) {

@@ -44,6 +44,9 @@ po::options_description description() {
   add("progress-every", text()->value_name("S"), "seconds between two lines of progress (default: 10)");
   add("drop-in", po::bool_switch(),
       "preload liblockstep_mpi.so, which serves the collectives of a program of MPI that does not use lockstep");
+  add("drop-in-memory", po::bool_switch(),
+      "the same, and preload liblockstep_malloc.so: large blocks of memory of the program are shared, so that "
+      "collectives need no copies of them");
   add("dry-run", po::bool_switch(), "print the command and its additional variables, and exit");
   add("version", po::bool_switch(), ::options::version_help);
   add("help", po::bool_switch(), "show this text");
@@ -150,7 +153,8 @@ Options read_options(int argc, const char* const* argv) {
   Options read;
   read.help = values["help"].as<bool>();
   read.version = values["version"].as<bool>();
-  read.drop_in = values["drop-in"].as<bool>();
+  read.drop_in_memory = values["drop-in-memory"].as<bool>();
+  read.drop_in = values["drop-in"].as<bool>() || read.drop_in_memory;
   read.dry_run = values["dry-run"].as<bool>();
   const auto given = [&](const char* name) { return values.count(name) != 0; };
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };

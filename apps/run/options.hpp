@@ -29,6 +29,7 @@ struct Options {
   ProgressMode progress = ProgressMode::automatic;
   double progress_every_s = 10;      ///< time between two lines of progress
   bool drop_in = false;              ///< preload the drop-in for MPI programs
+  bool drop_in_memory = false;       ///< with it, preload the library that puts large blocks into the arena
   bool dry_run = false;              ///< print the command instead of running it
   bool help = false;                 ///< print the options
   bool version = false;              ///< print the version

@@ -113,6 +113,7 @@ def adds_options_of_the_launcher():
 def preloads_the_drop_in():
     expect_in(["LD_PRELOAD=/", "/liblockstep_mpi.so", " -n 2 "], line_of("-n", 2, "--drop-in", "p"))
     expect_in(["/liblockstep_mpi.so:other.so"], line_of("-n", 2, "--drop-in", "p", LD_PRELOAD="other.so"))
+    expect_in(["/liblockstep_mpi.so:/", "/liblockstep_malloc.so:other.so"], line_of("-n", 2, "--drop-in-memory", "p", LD_PRELOAD="other.so"))
     expect("LD_PRELOAD" not in line_of("-n", 2, "p"), "nothing is preloaded without the option")
 
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drop-in under programs that know nothing of lockstep.
 
-drop_in_test.py LIBRARY PROGRAMS [--fortran PROGRAM] [--calls N] -- MPIEXEC...
+drop_in_test.py LIBRARY PROGRAMS [--malloc LIBRARY] [--fortran PROGRAM] [--calls N] -- MPIEXEC...
 
-LIBRARY is liblockstep_mpi.so, PROGRAMS the folder of random-calls and scenarios.
+LIBRARY is liblockstep_mpi.so, that of --malloc liblockstep_malloc.so, PROGRAMS the folder of random-calls and scenarios.
 """
 
 import argparse
@@ -27,10 +27,10 @@ class Job:
     def __init__(self, library, launcher):
         self.library, self.launcher = library, launcher
 
-    def run(self, ranks, words, mode='on', timeout='2,4', limit=100, only_rank=None):
-        """Starts the program with the drop-in; with `only_rank`, on that rank alone."""
+    def run(self, ranks, words, mode='on', timeout='2,4', limit=100, only_rank=None, beside=''):
+        """Starts the program with the drop-in and the libraries `beside`; with `only_rank`, on that rank alone."""
         env = dict(os.environ, LOCKSTEP_TIMEOUT=timeout, LOCKSTEP_MPI=mode, LOCKSTEP_RECORDER='0')
-        preload = f'LD_PRELOAD={self.library}'
+        preload = f'LD_PRELOAD={self.library}:{beside}'
         program = ['env', preload, *words]
         if only_rank is not None:
             rank = '${OMPI_COMM_WORLD_RANK:-$PMI_RANK}'
@@ -66,6 +66,21 @@ def check_right_programs(checks, job, program):
         result = job.run(ranks, [program, name], timeout='2,4' if name == 'late' else '10,20')
         checks.check(f'{name}: right, to its end', result.code == 0 and 'done' in result.output and 'taken over' in result.output,
                      result.output)
+
+
+def check_memory(checks, job, library, random_calls, scenarios):
+    """Programs whose large blocks are in the arena."""
+    result = job.run(2, [scenarios, 'arena'], timeout='10,20', beside=library)
+    checks.check('blocks of the arena: malloc, calloc, realloc, aligned, in threads and in a child process',
+                 result.code == 0 and 'done' in result.output, result.output)
+    result = job.run(2, [scenarios, 'arena'], timeout='10,20')
+    checks.check('without the library, blocks are not in the arena',
+                 result.code != 0 and 'not true: a large block of malloc is in the arena' in result.output, result.output)
+    result = job.run(3, [random_calls, '500', '7'], timeout='20,40', limit=300, beside=library)
+    checks.check('random calls of a program whose large blocks are in the arena',
+                 result.code == 0 and '500 calls, 0 wrong' in result.output, result.output)
+    result = job.run(2, [scenarios, 'kept-by-mpi'], mode='off', beside=library)
+    checks.check('off: the library does nothing', result.code == 0 and 'lockstep' not in result.output, result.output)
 
 
 def check_wrong_programs(checks, job, program):
@@ -117,6 +132,7 @@ def main():
     parser.add_argument('library')
     parser.add_argument('programs')
     parser.add_argument('--fortran')
+    parser.add_argument('--malloc')
     parser.add_argument('--calls', type=int, default=1500)
     arguments, launcher = sys.argv[1:], []
     if '--' in arguments:
@@ -128,6 +144,8 @@ def main():
     random_calls, scenarios = (os.path.join(options.programs, name) for name in ('random-calls', 'scenarios'))
     check_random_calls(checks, job, random_calls, options.calls)
     check_right_programs(checks, job, scenarios)
+    if options.malloc:
+        check_memory(checks, job, os.path.abspath(options.malloc), random_calls, scenarios)
     check_wrong_programs(checks, job, scenarios)
     check_modes(checks, job, scenarios)
     check_cost_of_preloading(checks, library)

@@ -4,12 +4,20 @@
 // A program of MPI that knows nothing of lockstep, for drop_in_test.py: scenarios SCENARIO. Prints "done" on rank 0 if
 // it reaches its end.
 
+#include <malloc.h>
 #include <mpi.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -206,6 +214,86 @@ void bad_arguments() {
   require(sum_of(1) == size, "the sum after errors");
 }
 
+/// Whether [block, block + bytes) is in lockstep's arena, which is a file of this name.
+bool is_shared(void* block, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(block);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::size_t dash = 0;
+    const auto first = std::stoull(line, &dash, 16);
+    const auto last = std::stoull(line.substr(dash + 1), nullptr, 16);
+    if (begin >= first && begin + bytes <= last) return line.find("lockstep-arena") != std::string::npos;
+  }
+  return false;
+}
+
+/// The functions of the C library that allocate, with liblockstep_malloc.so.
+void arena() {
+  constexpr std::size_t large = 300000;
+  volatile std::size_t too_large = SIZE_MAX - 100;  // volatile, so that the compiler does not warn
+  auto* const block = static_cast<char*>(std::malloc(large));
+  require(is_shared(block, large), "a large block of malloc is in the arena");
+  require(malloc_usable_size(block) >= large, "its usable size is at least what was asked for");
+  std::memset(block, 3, large);
+  std::free(block);
+  auto* const zeros = static_cast<char*>(std::calloc(large / 4, 4));
+  require(is_shared(zeros, large), "a block of calloc is in the arena");
+  require(std::all_of(zeros, zeros + large, [](char byte) { return byte == 0; }), "a block of calloc is zero");
+  zeros[large - 1] = 7;
+  auto* const more = static_cast<char*>(std::realloc(zeros, 4 * large));
+  require(is_shared(more, 4 * large) && more[0] == 0 && more[large - 1] == 7, "realloc keeps the contents");
+  auto* const less = static_cast<char*>(std::realloc(more, 100));
+  require(!is_shared(less, 100) && less[99] == 0, "realloc to a small block leaves the arena");
+  std::memset(less, 5, 100);
+  auto* const back = static_cast<char*>(std::realloc(less, large));
+  require(is_shared(back, large) && back[0] == 5 && back[99] == 5, "realloc to a large block enters the arena");
+  std::free(back);
+  for (std::size_t alignment = 8; alignment <= (std::size_t{2} << 20); alignment *= 4) {
+    void* aligned = nullptr;
+    require(posix_memalign(&aligned, alignment, large) == 0, "posix_memalign");
+    require(is_shared(aligned, large) && reinterpret_cast<std::uintptr_t>(aligned) % alignment == 0,
+            "an aligned block");
+    std::memset(aligned, 1, large);
+    std::free(aligned);
+  }
+  void* none = nullptr;
+  require(posix_memalign(&none, 24, large) == EINVAL, "an alignment that is not a power of two is refused");
+  errno = 0;
+  require(std::calloc(too_large / 2, 4) == nullptr && errno == ENOMEM, "calloc of too many bytes is refused");
+  errno = 0;
+  require(std::malloc(too_large) == nullptr && errno == ENOMEM, "malloc of too many bytes is refused");
+  void* const small = std::malloc(1000);
+  require(!is_shared(small, 1000), "a small block is not in the arena");
+  std::free(small);
+
+  std::vector<double> values(1 << 17, rank + 1.0);
+  require(is_shared(values.data(), 8 * values.size()), "a vector is in the arena");
+  std::vector<std::thread> threads;  // allocate beside the sums, and free what others have allocated
+  std::vector<std::vector<int>> made(4);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&made, t] {
+      for (int i = 1; i <= 200; ++i)
+        made[static_cast<std::size_t>(t)] = std::vector<int>(static_cast<std::size_t>(i) * 1000, t);
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    require(values.front() == size && values.back() == size, "the maximum of vectors in the arena");
+  }
+  for (auto& thread : threads) thread.join();
+  for (int t = 0; t < 4; ++t) require(made[static_cast<std::size_t>(t)].back() == t, "what a thread has made");
+
+  const pid_t child = fork();
+  if (child == 0) {
+    values.assign(values.size(), -1.0);  // a copy
+    std::vector<double> own(large, 2.0);
+    _exit(!is_shared(own.data(), 8 * own.size()) && own.back() == 2.0 && values.back() == -1.0 ? 0 : 1);
+  }
+  int status = -1;
+  require(waitpid(child, &status, 0) == child && status == 0, "a child process has memory of its own");
+  require(values.front() == size && values.back() == size, "a child process does not change memory of its parent");
+}
+
 /// A loop of small sums, for times: prints the nanoseconds of one.
 void loop() {
   double value = 1;
@@ -237,6 +325,7 @@ int main(int argc, char** argv) {
                                     {"read-only-scatter", read_only_scatter},
                                     {"fortran-type", fortran_type},
                                     {"bad-arguments", bad_arguments},
+                                    {"arena", arena},
                                     {"loop", loop}};
   const std::string name = argc > 1 ? argv[1] : "";
   int level = 0;

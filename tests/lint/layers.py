@@ -42,7 +42,7 @@ INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 
 # Foreign headers: pattern -> the places that may include it. A place is a path, or a folder that ends in '/'.
 PROGRAMS = ['apps/', 'bench/', 'tests/']
 FOREIGN = [
-    (r'std(def|int)\.h', ['include/lockstep/lockstep.h']),
+    (r'std(def|int)\.h', ['include/lockstep/lockstep.h', 'apps/drop_in/calls.h']),
     (r'fmt/.*', ['lib/'] + PROGRAMS),
     (r'mpi\.h', ['lib/bindings/mpi/', 'include/lockstep/interop/mpi.hpp'] + PROGRAMS),
     (r'(cuda.*|driver_types|vector_types)\.h', ['lib/bindings/cuda/', 'lib/device/cuda/',

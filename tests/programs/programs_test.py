@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drop-in under programs from elsewhere: CP2K (Fortran), LAMMPS (C++), PETSc and mpi4py, as Debian packages them.
 
-programs_test.py LIBRARY STOP [--measure ROUNDS] -- MPIEXEC...
+programs_test.py LIBRARY STOP [--measure ROUNDS [--malloc LIBRARY]] -- MPIEXEC...
 
 Each program runs with and without LIBRARY, liblockstep_mpi.so; its results must be equal, or within the tolerance of the
 program. Then one of its ranks is stopped before an MPI_Allreduce, by STOP, a library that is preloaded too. With
---measure, only times: rounds in turns, with and without.
+--measure, only times: rounds in turns, without and with, and with liblockstep_malloc.so, too.
 """
 
 import argparse
@@ -98,26 +98,28 @@ def cases_of(runs, program):
             (f'{program.name}: rank 1 stops before an MPI_Allreduce: the job ends, and names it', stop)]
 
 
-def measure(runs, rounds):
+def measure(runs, rounds, malloc):
+    preloads = {'MPI': '', 'with the drop-in': runs.library}
+    if malloc:
+        preloads['and shared memory'] = f'{runs.library}:{os.path.abspath(malloc)}'
     for program in PROGRAMS:
         if not program.is_installed():
             print(f'{program.name}: not installed')
             continue
-        times = {'': [], runs.library: []}
-        sizes = {}
+        times = {}  # seconds of the program, or microseconds of an Allreduce, by what was measured and by library
         for _ in range(rounds):
-            for preload, of_preload in times.items():
+            for library, preload in preloads.items():
                 _, output, seconds = runs.run(program, preload)
                 found = re.search(program.seconds, output) if program.seconds else None
-                of_preload.append(float(found.group(1)) if found else seconds)
+                taken = [('s', float(found.group(1)) if found else seconds)]
                 if program.name == 'mpi4py':
-                    for size, microseconds in re.findall(r'^(\d+) ([0-9.]+)$', output, re.M):
-                        sizes.setdefault(size, {'': [], runs.library: []})[preload].append(float(microseconds))
-        plain, taken = (statistics.median(of_preload) for of_preload in times.values())
-        print(f'{program.name}: {plain:.3g} s, with the drop-in {taken:.3g} s: {taken / plain:.2f}')
-        for size, of_size in sizes.items():
-            plain, taken = statistics.median(of_size['']), statistics.median(of_size[runs.library])
-            print(f'  Allreduce of {size} B: {plain:.2f} us, with the drop-in {taken:.2f} us: {taken / plain:.2f}')
+                    taken += [(f'us, Allreduce of {size} B', float(value)) for size, value in re.findall(r'^(\d+) ([0-9.]+)$', output, re.M)]
+                for what, value in taken:
+                    times.setdefault(what, {}).setdefault(library, []).append(value)
+        for what, by_library in times.items():
+            medians = {library: statistics.median(values) for library, values in by_library.items()}
+            print(f'{program.name}, {what}:', ', '.join(f'{library} {median:.4g} ({median / medians["MPI"]:.2f})'
+                                                       for library, median in medians.items()), flush=True)
 
 
 def main():
@@ -125,12 +127,13 @@ def main():
     parser.add_argument('library')
     parser.add_argument('stop')
     parser.add_argument('--measure', type=int, metavar='ROUNDS')
+    parser.add_argument('--malloc')
     own = sys.argv[1:sys.argv.index('--')] if '--' in sys.argv else sys.argv[1:]
     launcher = sys.argv[sys.argv.index('--') + 1:] if '--' in sys.argv else ['mpirun']
     options = parser.parse_args(own)
     runs = Runs(os.path.abspath(options.library), os.path.abspath(options.stop), launcher)
     if options.measure:
-        measure(runs, options.measure)
+        measure(runs, options.measure, options.malloc)
         return 0
     return run_cases([case for program in PROGRAMS for case in cases_of(runs, program)])
 

@@ -279,7 +279,8 @@ thread_local int turns_left = 0;  // of this thread
 void hold_in_work() {
   if (hold == nullptr || --turns_left != 0) return;
   hold->is_held = true;
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  // longer than the others work, which is when they begin to wait
+  std::this_thread::sleep_for(std::chrono::milliseconds(is_quick() ? 10'000 : 2500));
 }
 
 constexpr detail::TestHooks holds_in_work{.at_turn = hold_in_work};

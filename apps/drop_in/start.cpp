@@ -92,18 +92,25 @@ std::shared_ptr<MemoryResource>& arena() {
   return *arena;
 }
 
-/// If liblockstep_malloc.so is preloaded, it takes the large blocks of the program from the arena from now on.
+/// If liblockstep_malloc.so is preloaded, it takes large blocks from the arena from now on, except those of lockstep
+/// itself, which may free them while it holds the locks that the arena needs.
 void share_memory_of_program() {
   void* const found = dlsym(RTLD_DEFAULT, "lockstep_malloc_use");
   if (found == nullptr) return;
   static_cast<void>(arena());
+  if (const ArenaStatus status = arena_status(); !status.is_available) {
+    std::fputs(
+        fmt::format("lockstep: liblockstep_malloc does nothing, since there is no arena: {}\n", status.text).c_str(),
+        stderr);
+    return;
+  }
   static constexpr lockstep_arena calls{
       .allocate = [](std::size_t bytes) -> void* {
-        if (is_inside) return nullptr;  // a block of lockstep itself
+        if (is_inside) return nullptr;
         try {
           void* const block = arena()->allocate(bytes);
           if (is_in_arena(block, bytes)) return block;
-          arena()->deallocate(block, bytes);  // the arena is full, or this is a child process
+          arena()->deallocate(block, bytes);  // of the heap: the arena is full
         } catch (const std::bad_alloc&) {}
         return nullptr;
       },

@@ -76,6 +76,8 @@ def check_memory(checks, job, library, random_calls, scenarios):
     result = job.run(2, [scenarios, 'arena'], timeout='10,20')
     checks.check('without the library, blocks are not in the arena',
                  result.code != 0 and 'not true: a large block of malloc is in the arena' in result.output, result.output)
+    result = job.run(2, [scenarios, 'freed-twice'], beside=library)
+    checks.check('a block that is freed twice is an error', result.code != 0 and 'a pointer was freed twice' in result.output, result.output)
     result = job.run(3, [random_calls, '500', '7'], timeout='20,40', limit=300, beside=library)
     checks.check('random calls of a program whose large blocks are in the arena',
                  result.code == 0 and '500 calls, 0 wrong' in result.output, result.output)

@@ -6,6 +6,7 @@
 
 #include <malloc.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -227,6 +228,20 @@ bool is_shared(void* block, std::size_t bytes) {
   return false;
 }
 
+/// Whether `body` returns true in a child process.
+template <class Body>
+bool in_child(const Body& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = -1;
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+std::vector<char> at_fork;
+
+/// Frees a large block, and allocates another one.
+void allocate_at_fork() { at_fork = std::vector<char>(100000 + at_fork.size() % 2, 'x'); }
+
 /// The functions of the C library that allocate, with liblockstep_malloc.so.
 void arena() {
   constexpr std::size_t large = 300000;
@@ -239,20 +254,23 @@ void arena() {
   auto* const zeros = static_cast<char*>(std::calloc(large / 4, 4));
   require(is_shared(zeros, large), "a block of calloc is in the arena");
   require(std::all_of(zeros, zeros + large, [](char byte) { return byte == 0; }), "a block of calloc is zero");
-  zeros[large - 1] = 7;
-  auto* const more = static_cast<char*>(std::realloc(zeros, 4 * large));
-  require(is_shared(more, 4 * large) && more[0] == 0 && more[large - 1] == 7, "realloc keeps the contents");
+  zeros[large - 2000] = 7;
+  const auto place = reinterpret_cast<std::uintptr_t>(zeros);
+  auto* const same = static_cast<char*>(std::realloc(zeros, large - 1000));
+  require(reinterpret_cast<std::uintptr_t>(same) == place, "a block that shrinks a little stays where it is");
+  auto* const more = static_cast<char*>(std::realloc(same, 4 * large));
+  require(is_shared(more, 4 * large) && more[0] == 0 && more[large - 2000] == 7, "realloc keeps the contents");
   auto* const less = static_cast<char*>(std::realloc(more, 100));
   require(!is_shared(less, 100) && less[99] == 0, "realloc to a small block leaves the arena");
   std::memset(less, 5, 100);
   auto* const back = static_cast<char*>(std::realloc(less, large));
   require(is_shared(back, large) && back[0] == 5 && back[99] == 5, "realloc to a large block enters the arena");
   std::free(back);
-  for (std::size_t alignment = 8; alignment <= (std::size_t{2} << 20); alignment *= 4) {
+  for (std::size_t alignment = 8; alignment <= (std::size_t{2} << 20); alignment *= 2) {
     void* aligned = nullptr;
     require(posix_memalign(&aligned, alignment, large) == 0, "posix_memalign");
-    require(is_shared(aligned, large) && reinterpret_cast<std::uintptr_t>(aligned) % alignment == 0,
-            "an aligned block");
+    require(reinterpret_cast<std::uintptr_t>(aligned) % alignment == 0, "a block is aligned");
+    require(is_shared(aligned, large) == (alignment <= 4096), "a block that is aligned to at most a page is shared");
     std::memset(aligned, 1, large);
     std::free(aligned);
   }
@@ -283,15 +301,29 @@ void arena() {
   for (auto& thread : threads) thread.join();
   for (int t = 0; t < 4; ++t) require(made[static_cast<std::size_t>(t)].back() == t, "what a thread has made");
 
-  const pid_t child = fork();
-  if (child == 0) {
+  void* const inherited = std::malloc(large);
+  allocate_at_fork();
+  const bool is_right = in_child([&] {
     values.assign(values.size(), -1.0);  // a copy
     std::vector<double> own(large, 2.0);
-    _exit(!is_shared(own.data(), 8 * own.size()) && own.back() == 2.0 && values.back() == -1.0 ? 0 : 1);
-  }
-  int status = -1;
-  require(waitpid(child, &status, 0) == child && status == 0, "a child process has memory of its own");
+    std::free(inherited);
+    return own.back() == 2.0 && !is_shared(own.data(), 8 * own.size()) &&
+           in_child([&] { return values.front() == -1.0 && values.back() == -1.0; });
+  });
+  require(is_right, "child processes have memory of their own, with the contents of their parent");
   require(values.front() == size && values.back() == size, "a child process does not change memory of its parent");
+  void* const again = std::malloc(large);
+  require(is_shared(again, large), "after fork, the parent gets blocks of the arena");
+  std::free(again);
+  std::free(inherited);
+}
+
+/// Frees a block of the arena twice.
+void freed_twice() {
+  void* const block = std::malloc(300000);
+  void* volatile same = block;
+  std::free(block);
+  std::free(same);
 }
 
 /// A loop of small sums, for times: prints the nanoseconds of one.
@@ -326,9 +358,12 @@ int main(int argc, char** argv) {
                                     {"fortran-type", fortran_type},
                                     {"bad-arguments", bad_arguments},
                                     {"arena", arena},
+                                    {"freed-twice", freed_twice},
                                     {"loop", loop}};
   const std::string name = argc > 1 ? argv[1] : "";
   int level = 0;
+  // handlers that are registered before those of lockstep run while its arena is locked
+  if (name == "arena") pthread_atfork(allocate_at_fork, allocate_at_fork, allocate_at_fork);
   MPI_Init_thread(&argc, &argv, name == "threads" ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -245,9 +245,12 @@ Arena& Arena::of_this_process() {
 }
 
 /// In the child, inherited blocks stay at their addresses, but become private copies. The child frees no inherited
-/// block and gets no new block.
+/// block and gets no new block. The blocks of a child of the child are private already.
 void Arena::after_fork_in_child() {
-  is_copy_.store(true, std::memory_order_relaxed);
+  if (is_copy_.exchange(true, std::memory_order_relaxed)) {
+    mutex_.unlock();
+    return;
+  }
   std::size_t begin = 0;
   for (const auto& [offset, bytes] : private_) {  // private pages are copies already
     if (begin < offset) segment_->make_private_in_child(begin, offset - begin);

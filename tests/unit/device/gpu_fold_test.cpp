@@ -7,6 +7,7 @@
 #include "schedule/canonical_tree.hpp"
 #include "support/canonical_sum.hpp"
 #include "support/placed_bytes.hpp"
+#include "support/quick.hpp"
 #include "support/run_on_host.hpp"
 
 #include <gtest/gtest.h>
@@ -45,8 +46,9 @@ std::size_t partial_bytes(ReduceOp op, DType dtype, std::int64_t count) {
 std::int64_t some_tiles(int replicas) { return replicas <= 2 ? 8192 + 700 : replicas <= 4 ? 4096 + 300 : 2048 + 100; }
 
 TEST(GpuFold, equals_the_oracle_for_every_dtype_op_and_number_of_replicas) {
-  std::vector<int> numbers{33, 64};
-  for (int replicas = 1; replicas <= 17; ++replicas) numbers.push_back(replicas);
+  std::vector<int> all{33, 64};
+  for (int replicas = 1; replicas <= 17; ++replicas) all.push_back(replicas);
+  const std::vector<int> numbers = test::some_of(std::move(all));
   for_ops_and_dtypes([&](ReduceOp op, DType dtype) {
     for (const int replicas : numbers) {
       const std::int64_t count = some_tiles(replicas);
@@ -270,7 +272,7 @@ TEST(GpuFold, takes_trees_whose_inputs_are_deeper_in_order_than_its_stack) {
       ASSERT_EQ(stack_depth(fold_merges(blocks, root)), static_cast<int>(number));
       expect_folded(blocks, root, kind.op, kind.dtype);
     }
-    for (int round = 0; round < 30; ++round) {
+    for (int round = 0; round < (test::is_quick() ? 6 : 30); ++round) {
       expect_folded(cut_at_random(root, 2 + random() % 63, false, random), root, kind.op, kind.dtype);
       expect_folded(cut_at_random(root, 64, false, random), root, kind.op, kind.dtype);
     }

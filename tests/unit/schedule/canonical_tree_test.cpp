@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/canonical_tree.hpp"
+#include "support/quick.hpp"
 
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ TEST(CanonicalTree, covers_an_aligned_range_by_one_block) {
 }
 
 TEST(CanonicalTree, is_the_same_for_every_split_into_two_and_three_ranges) {
-  for (int replicas = 1; replicas <= 40; ++replicas) {
+  for (int replicas = 1; replicas <= (test::is_quick() ? 20 : 40); ++replicas) {
     for (int a = 0; a <= replicas; ++a) {
       for (int b = a; b <= replicas; ++b) {
         std::vector<Block> inputs;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/levels.hpp"
+#include "support/quick.hpp"
 
 #include <gtest/gtest.h>
 
@@ -92,7 +93,7 @@ void expect_complete(const Levels& levels) {
 }
 
 TEST(Levels, tell_every_rank_about_all_ranks) {
-  for (int ranks = 1; ranks <= 200; ++ranks)
+  for (int ranks = 1; ranks <= (test::is_quick() ? 70 : 200); ++ranks)
     expect_complete(Levels(std::vector<NodePlace>(static_cast<std::size_t>(ranks))));
   expect_complete(Levels(even(2, 12, 8)));
   expect_complete(Levels(in_order({{6, 6, 5}, {6, 1, 6}, {2}})));

@@ -165,8 +165,9 @@ TEST(CostModel, prices_the_shared_memory_of_one_node) {
 }
 
 TEST(Planner, is_never_slower_than_halving_doubling_or_direct_exchange) {
-  for (const int ranks :
-       test::some_of<int>({1, 2, 3, 4, 6, 7, 8, 12, 24, 31, 33, 48, 64, 96, 100, 101, 256, 1000, 1024})) {
+  for (const int ranks : test::is_quick() ? std::vector<int>{1, 3, 8, 31, 64, 101}
+                                          : std::vector<int>{1, 2, 3, 4, 6, 7, 8, 12, 24, 31, 33, 48, 64, 96, 100, 101,
+                                                             256, 1000, 1024}) {
     for (const int nodes : {ranks, (ranks + 7) / 8, 1}) {
       const RankLayout layout = even_rank_layout(ranks, nodes);
       std::string halving = nodes < ranks ? "n." : "";
@@ -190,16 +191,17 @@ TEST(Planner, beats_halving_doubling_by_the_latency_that_larger_radices_save) {
 }
 
 TEST(Planner, is_fast_for_a_hundred_thousand_ranks) {
+  if (test::is_quick()) GTEST_SKIP() << "with sanitizers it is not";
   const auto start = std::chrono::steady_clock::now();
   for (const int nodes : {100'000, 12'500}) {
     const RankLayout layout = even_rank_layout(100'000, nodes);
-    for (std::int64_t bytes = 8; bytes <= 128 << 20; bytes *= test::is_quick() ? 4096 : 64) {
+    for (std::int64_t bytes = 8; bytes <= 128 << 20; bytes *= 64) {
       const ScheduleChoice plan = plan_all_reduce(layout, {}, bytes);
       EXPECT_GT(plan.time_us, 10);
       EXPECT_LT(plan.load.messages, 1000);
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(test::is_quick() ? 100 : 10));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 TEST(Planner, gives_one_plan_for_the_same_arguments) {

@@ -157,7 +157,7 @@ inline void check_requests(Communicator& comm, const DeviceOf& device_of = on_ho
 inline void check_every_collective(Communicator& comm, const DeviceOf& device_of = on_host) {
   for (int o = 0; o < reduce_op_count; ++o) check_all_reduce(comm, static_cast<ReduceOp>(o), {}, device_of);
   check_in_place(comm, device_of);
-  for (int root = 0; root < comm.size(); ++root) {
+  for (const int root : some_roots(comm)) {
     check_reduce(comm, root, device_of);
     check_gather(comm, root, device_of);
     check_broadcast(comm, root, device_of);

@@ -11,9 +11,11 @@
 
 #include "support/canonical_sum.hpp"
 #include "support/placed_bytes.hpp"
+#include "support/quick.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
@@ -80,6 +82,13 @@ inline std::vector<Item> items_of(const std::deque<PartItem>& parts) {
   std::vector<Item> items;
   for (const PartItem& part : parts) items.push_back(part.item());
   return items;
+}
+
+/// Every rank; the first and the last one in lanes with sanitizers.
+inline std::vector<int> some_roots(const Communicator& comm) {
+  std::vector<int> roots;
+  for (int root = 0; root < comm.size(); root += is_quick() ? std::max(comm.size() - 1, 1) : 1) roots.push_back(root);
+  return roots;
 }
 
 /// all_gather_v, or gather_v to `root`. The input of a replica is its part for replica 0.
@@ -237,8 +246,9 @@ inline void exchange_rows(Communicator& comm, DType dtype, std::int64_t sent, st
 }
 
 inline void check_every_part_collective(Communicator& comm, const DeviceOf& device_of = on_host) {
-  for (int root = -1; root < comm.size(); ++root) check_gather_v(comm, root, device_of);
-  for (int root = 0; root < comm.size(); ++root) {
+  check_gather_v(comm, -1, device_of);
+  for (const int root : some_roots(comm)) {
+    check_gather_v(comm, root, device_of);
     check_scatter(comm, root, 3, device_of);
     check_scatter(comm, root, 0, device_of);
     check_scatter(comm, root, -1, device_of);

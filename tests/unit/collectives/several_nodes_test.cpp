@@ -282,7 +282,7 @@ TEST(SeveralNodes, of_64_ranks_give_the_values_of_every_collective) {
     on_nodes(one_replica_each(nodes_of(8, 8)), {.share_memory = share_memory}, [](Communicator& comm) {
       EveryKind every(comm);
       int number = 0;
-      for (const std::size_t part : {1U, 300U}) {
+      for (const std::size_t part : some_of<std::size_t>({1, 300})) {
         for (unsigned kind = 0; kind < EveryKind::kinds; ++kind) {
           every.call(kind, number % comm.size(), part, number);
           if (testing::Test::HasFatalFailure()) return;

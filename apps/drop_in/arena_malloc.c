@@ -173,7 +173,7 @@ EXPORT void* realloc(void* block, size_t bytes) {
   const size_t old_bytes = malloc_usable_size(block);
   if (is_ours && bytes <= old_bytes && bytes >= old_bytes / 2) return block;
   /* a block that grows will grow again */
-  const size_t growing = bytes > old_bytes && old_bytes / 4 < PTRDIFF_MAX / 2 - old_bytes ? old_bytes + old_bytes / 4 : 0;
+  const size_t growing = bytes > old_bytes ? old_bytes + old_bytes / 4 : 0;
   void* other = arena_block(1, bytes > growing ? bytes : growing);
   if (other == NULL && !is_ours) return __libc_realloc(block, bytes);
   if (other == NULL) other = __libc_malloc(bytes);

@@ -66,7 +66,7 @@ struct lockstep_drop_in {
 
 /* The arena of lockstep, for liblockstep_malloc.so, whose function lockstep_malloc_use takes it. */
 struct lockstep_arena {
-  void* (*allocate)(size_t bytes);                /* a block, aligned to 64 bytes; NULL if there is no room */
+  void* (*allocate)(size_t bytes);                /* a block, aligned to 64 bytes; NULL if the arena is full */
   void (*deallocate)(void* block, size_t bytes);  /* frees a block from `allocate(bytes)` */
   int (*contains)(const void* address);
 };

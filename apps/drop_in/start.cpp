@@ -100,7 +100,9 @@ void share_memory_of_program() {
   static_cast<void>(arena());
   if (const ArenaStatus status = arena_status(); !status.is_available) {
     std::fputs(
-        fmt::format("lockstep: liblockstep_malloc does nothing, since there is no arena: {}\n", status.text).c_str(),
+        fmt::format("lockstep: liblockstep_malloc.so has no effect, because this process has no shared memory: {}\n",
+                    status.text)
+            .c_str(),
         stderr);
     return;
   }

@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "cluster/files.hpp"
+#include "cluster/json_text.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/settings.hpp"
 
@@ -15,7 +16,6 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -33,8 +33,6 @@
 namespace lockstep {
 namespace detail {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 struct Registry {
   Mutex mutex;

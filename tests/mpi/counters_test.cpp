@@ -9,11 +9,11 @@
 #include <lockstep/interop/mpi.hpp>
 
 #include "support/batch.hpp"
+#include "support/binding.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/errors.hpp"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -86,23 +86,11 @@ long page_faults() {
 class OwnCore {
  public:
   explicit OwnCore(const Communicator& comm) {
-    sched_getaffinity(0, sizeof(before_), &before_);
-    if (CPU_COUNT(&before_) < comm.size()) return;
-    int left = comm.rank();
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &before_) || left-- != 0) continue;
-      cpu_set_t mine;
-      CPU_ZERO(&mine);
-      CPU_SET(cpu, &mine);
-      sched_setaffinity(0, sizeof(mine), &mine);
-    }
+    if (binding_.count() >= comm.size()) static_cast<void>(binding_.bind(comm.rank(), 1));
   }
-  OwnCore(const OwnCore&) = delete;
-  OwnCore& operator=(const OwnCore&) = delete;
-  ~OwnCore() { sched_setaffinity(0, sizeof(before_), &before_); }
 
  private:
-  cpu_set_t before_;
+  Binding binding_;
 };
 
 struct Counts {

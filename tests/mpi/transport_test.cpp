@@ -5,11 +5,11 @@
 // are tested at once; the ranks that share processors.
 
 #include "bindings/mpi/mpi.hpp"
+#include "support/binding.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <sched.h>
 
 #include <array>
 #include <chrono>
@@ -172,31 +172,6 @@ TEST(MpiTransport, tests_many_transfers_in_few_calls) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// Binds this process to some processors of the machine. The destructor undoes it.
-class Binding {
- public:
-  Binding() { is_known_ = sched_getaffinity(0, sizeof(before_), &before_) == 0; }
-  Binding(const Binding&) = delete;
-  Binding& operator=(const Binding&) = delete;
-  ~Binding() {
-    if (is_known_) sched_setaffinity(0, sizeof(before_), &before_);
-  }
-  /// Takes `count` of the processors that this process could run on before, without the first `skipped`. Returns
-  /// whether there are so many.
-  [[nodiscard]] bool bind(int skipped, int count) const {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (std::size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&set) < count; ++cpu) {
-      if (CPU_ISSET(cpu, &before_) && skipped-- <= 0) CPU_SET(cpu, &set);
-    }
-    return is_known_ && CPU_COUNT(&set) == count && sched_setaffinity(0, sizeof(set), &set) == 0;
-  }
-
- private:
-  cpu_set_t before_{};
-  bool is_known_ = false;
-};
-
 TEST(MpiTransport, counts_the_ranks_on_the_same_processors) {
   struct Case {
     std::array<int, 2> skipped;  // processors, by rank
@@ -210,7 +185,7 @@ TEST(MpiTransport, counts_the_ranks_on_the_same_processors) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const auto own = static_cast<std::size_t>(rank);
   for (const Case& each : cases) {
-    Binding binding;
+    const test::Binding binding;
     int is_bound = binding.bind(each.skipped[own], each.count[own]) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &is_bound, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (is_bound == 0) GTEST_SKIP() << "the ranks cannot use the same two processors";

@@ -279,7 +279,7 @@ thread_local int turns_left = 0;  // of this thread
 void hold_in_work() {
   if (hold == nullptr || --turns_left != 0) return;
   hold->is_held = true;
-  // longer than the others work, which is when they begin to wait
+  // the others begin to wait when they have done their own work, so the pause must be longer than that work
   std::this_thread::sleep_for(std::chrono::milliseconds(is_quick() ? 10'000 : 2500));
 }
 

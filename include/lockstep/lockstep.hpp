@@ -26,6 +26,7 @@
 #include <lockstep/cluster/trace.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/location.hpp>
 #include <lockstep/collectives/plan.hpp>
 #include <lockstep/collectives/reproducible.hpp>
 #include <lockstep/collectives/request.hpp>

@@ -10,6 +10,7 @@
 #include "drop_in/datatypes.hpp"
 #include "drop_in/service.hpp"
 
+#include <lockstep/collectives/location.hpp>
 #include <lockstep/core/shape.hpp>
 #include <lockstep/core/tensor_view.hpp>
 
@@ -20,9 +21,6 @@
 
 namespace lockstep::drop_in {
 namespace {
-
-/// Locations are reduced from the pairs of all ranks, so only few of them.
-constexpr std::int64_t most_location_bytes = 64 << 10;
 
 ReduceOptions named(Call call) {
   ReduceOptions options;
@@ -57,9 +55,7 @@ struct ReductionCall {
   MPI_Datatype type;
 
   ReductionCall(std::int64_t elements, MPI_Datatype datatype, MPI_Op op)
-      : reduction(elements > 0 ? reduction_of(datatype, op) : std::nullopt), count(elements), type(datatype) {
-    if (reduction && reduction->form == Reduction::Form::location && bytes() > most_location_bytes) reduction.reset();
-  }
+      : reduction(elements > 0 ? reduction_of(datatype, op) : std::nullopt), count(elements), type(datatype) {}
   [[nodiscard]] std::int64_t bytes() const {
     return reduction ? count * static_cast<std::int64_t>(reduction->bytes) : packed_bytes(count, type);
   }
@@ -92,11 +88,15 @@ void reduce_with(const Group& group, Call call, const ReductionCall& what, const
       return;
     }
     case Reduction::Form::location: {
-      std::byte* const all = has_output ? staging(StagingUse::output, what.bytes() * group.size) : nullptr;
-      const OneItem one(bytes_at(in, what.bytes()), bytes_at(all, what.bytes() * group.size), true, has_output);
-      root < 0 ? group.communicator.all_gather(one.list(), options)
-               : group.communicator.gather(one.list(), root, options);
-      if (has_output) reduce_locations(reduction, all, group.size, what.count, static_cast<std::byte*>(out));
+      std::byte* const values = staging(StagingUse::input, what.count * 8);
+      std::byte* const indices = staging(StagingUse::output, what.count * 8);
+      split_pairs(reduction, static_cast<const std::byte*>(in), what.count, values, indices);
+      const Shape shape{what.count};
+      const TensorView value{values, reduction.dtype, shape, {}};
+      const TensorView index{indices, reduction.index, shape, {}};
+      reduction.op == ReduceOp::min ? minloc(group.communicator, value, index, options)
+                                    : maxloc(group.communicator, value, index, options);
+      if (has_output) join_pairs(reduction, values, indices, what.count, static_cast<std::byte*>(out));
       return;
     }
   }

@@ -273,33 +273,23 @@ void from_truth(const std::uint8_t* truth, std::int64_t count, DType dtype, void
   });
 }
 
-void reduce_locations(const Reduction& reduction, const std::byte* all, std::int64_t ranks, std::int64_t count,
-                      std::byte* out) {
-  const auto pair_bytes = static_cast<std::int64_t>(reduction.bytes);
-  // MPI: of equal values, the one with the lowest index
-  const auto is_better = [&](const std::byte* a, const std::byte* b) {
-    bool result = false;
-    with_type(reduction.dtype, [&](auto typed) {
-      using Value = decltype(typed);
-      const auto x = load<Value>(a);
-      const auto y = load<Value>(b);
-      if (x == y) {
-        with_type(reduction.index, [&](auto index) {
-          result = load<decltype(index)>(a + reduction.index_at) < load<decltype(index)>(b + reduction.index_at);
-        });
-      } else {
-        result = reduction.op == ReduceOp::max ? x > y : x < y;
-      }
-    });
-    return result;
-  };
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::byte* best = all + i * pair_bytes;
-    for (std::int64_t rank = 1; rank < ranks; ++rank) {
-      const std::byte* const other = all + (rank * count + i) * pair_bytes;
-      if (is_better(other, best)) best = other;
-    }
-    std::memcpy(out + i * pair_bytes, best, static_cast<std::size_t>(pair_bytes));
+void split_pairs(const Reduction& reduction, const std::byte* pairs, std::int64_t count, std::byte* values,
+                 std::byte* indices) {
+  const std::size_t value_bytes = size_of(reduction.dtype);
+  const std::size_t index_bytes = size_of(reduction.index);
+  for (std::int64_t i = 0; i < count; ++i, pairs += reduction.bytes, values += value_bytes, indices += index_bytes) {
+    std::memcpy(values, pairs, value_bytes);
+    std::memcpy(indices, pairs + reduction.index_at, index_bytes);
+  }
+}
+
+void join_pairs(const Reduction& reduction, const std::byte* values, const std::byte* indices, std::int64_t count,
+                std::byte* pairs) {
+  const std::size_t value_bytes = size_of(reduction.dtype);
+  const std::size_t index_bytes = size_of(reduction.index);
+  for (std::int64_t i = 0; i < count; ++i, pairs += reduction.bytes, values += value_bytes, indices += index_bytes) {
+    std::memcpy(pairs, values, value_bytes);
+    std::memcpy(pairs + reduction.index_at, indices, index_bytes);
   }
 }
 

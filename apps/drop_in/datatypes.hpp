@@ -22,7 +22,7 @@ struct Reduction {
   enum class Form : std::uint8_t {
     plain,     ///< a reduction of lockstep
     logical,   ///< MPI_LAND, MPI_LOR, MPI_LXOR: a reduction of one byte per element, which is 0 or 1
-    location,  ///< MPI_MINLOC, MPI_MAXLOC: the pairs of all ranks are gathered, and reduced in the order of the ranks
+    location,  ///< MPI_MINLOC, MPI_MAXLOC: `minloc` and `maxloc` of lockstep, which take values and indices apart
   };
   Form form = Form::plain;
   ReduceOp op = ReduceOp::sum;
@@ -42,9 +42,12 @@ void to_truth(DType dtype, const void* elements, std::int64_t count, std::uint8_
 /// Writes 0 or 1 as integers of `dtype` for the bytes of `truth`.
 void from_truth(const std::uint8_t* truth, std::int64_t count, DType dtype, void* elements);
 
-/// Reduces the pairs of `ranks` ranks, which are stored one rank after the other in `all`, to `count` pairs in `out`.
-void reduce_locations(const Reduction& reduction, const std::byte* all, std::int64_t ranks, std::int64_t count,
-                      std::byte* out);
+/// Writes the values and the indices of `count` pairs, without gaps, to `values` and `indices`.
+void split_pairs(const Reduction& reduction, const std::byte* pairs, std::int64_t count, std::byte* values,
+                 std::byte* indices);
+/// The reverse. Does not write the gaps of pairs.
+void join_pairs(const Reduction& reduction, const std::byte* values, const std::byte* indices, std::int64_t count,
+                std::byte* pairs);
 
 /// Bytes of `count` elements without gaps; 0 for a negative count or MPI_DATATYPE_NULL. By MPI's rules, this number is
 /// the same for sender and receiver, even if they describe the elements by different types.

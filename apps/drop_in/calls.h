@@ -11,46 +11,64 @@
 #include <mpi.h>
 #include <stddef.h>
 
-/* The collectives that the drop-in can take over: DO(name without prefix, parameters, arguments). */
+/* The collectives that the drop-in can take over: DO(name without prefix, parameters, arguments). `suffix` is empty and
+ * `Count` and `Place` are int, or, for the functions with large counts of MPI 4, _c, MPI_Count and MPI_Aint. */
 /* clang-format off */
-#define LOCKSTEP_EACH_CALL(DO) \
-  DO(Allreduce, (const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm), \
+#define LOCKSTEP_CALLS_WITH_COUNTS(DO, suffix, Count, Place) \
+  DO(Allreduce##suffix, (const void* in, void* out, Count count, MPI_Datatype type, MPI_Op op, MPI_Comm comm), \
      (in, out, count, type, op, comm)) \
-  DO(Reduce, (const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm), \
+  DO(Reduce##suffix, (const void* in, void* out, Count count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm), \
      (in, out, count, type, op, root, comm)) \
-  DO(Reduce_scatter, (const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm), \
+  DO(Reduce_scatter##suffix, (const void* in, void* out, const Count counts[], MPI_Datatype type, MPI_Op op, \
+                              MPI_Comm comm), \
      (in, out, counts, type, op, comm)) \
-  DO(Reduce_scatter_block, (const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm), \
+  DO(Reduce_scatter_block##suffix, (const void* in, void* out, Count count, MPI_Datatype type, MPI_Op op, \
+                                    MPI_Comm comm), \
      (in, out, count, type, op, comm)) \
-  DO(Bcast, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm), (data, count, type, root, comm)) \
-  DO(Allgather, (const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, \
-                 MPI_Comm comm), \
+  DO(Bcast##suffix, (void* data, Count count, MPI_Datatype type, int root, MPI_Comm comm), \
+     (data, count, type, root, comm)) \
+  DO(Allgather##suffix, (const void* in, Count in_count, MPI_Datatype in_type, void* out, Count out_count, \
+                         MPI_Datatype out_type, MPI_Comm comm), \
      (in, in_count, in_type, out, out_count, out_type, comm)) \
-  DO(Allgatherv, (const void* in, int in_count, MPI_Datatype in_type, void* out, const int out_counts[], \
-                  const int places[], MPI_Datatype out_type, MPI_Comm comm), \
+  DO(Allgatherv##suffix, (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count out_counts[], \
+                          const Place places[], MPI_Datatype out_type, MPI_Comm comm), \
      (in, in_count, in_type, out, out_counts, places, out_type, comm)) \
-  DO(Gather, (const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, \
-              int root, MPI_Comm comm), \
+  DO(Gather##suffix, (const void* in, Count in_count, MPI_Datatype in_type, void* out, Count out_count, \
+                      MPI_Datatype out_type, int root, MPI_Comm comm), \
      (in, in_count, in_type, out, out_count, out_type, root, comm)) \
-  DO(Gatherv, (const void* in, int in_count, MPI_Datatype in_type, void* out, const int out_counts[], \
-               const int places[], MPI_Datatype out_type, int root, MPI_Comm comm), \
+  DO(Gatherv##suffix, (const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count out_counts[], \
+                       const Place places[], MPI_Datatype out_type, int root, MPI_Comm comm), \
      (in, in_count, in_type, out, out_counts, places, out_type, root, comm)) \
-  DO(Scatter, (const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, \
-               int root, MPI_Comm comm), \
+  DO(Scatter##suffix, (const void* in, Count in_count, MPI_Datatype in_type, void* out, Count out_count, \
+                       MPI_Datatype out_type, int root, MPI_Comm comm), \
      (in, in_count, in_type, out, out_count, out_type, root, comm)) \
-  DO(Scatterv, (const void* in, const int in_counts[], const int places[], MPI_Datatype in_type, void* out, \
-                int out_count, MPI_Datatype out_type, int root, MPI_Comm comm), \
+  DO(Scatterv##suffix, (const void* in, const Count in_counts[], const Place places[], MPI_Datatype in_type, \
+                        void* out, Count out_count, MPI_Datatype out_type, int root, MPI_Comm comm), \
      (in, in_counts, places, in_type, out, out_count, out_type, root, comm)) \
-  DO(Alltoall, (const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, \
-                MPI_Comm comm), \
+  DO(Alltoall##suffix, (const void* in, Count in_count, MPI_Datatype in_type, void* out, Count out_count, \
+                        MPI_Datatype out_type, MPI_Comm comm), \
      (in, in_count, in_type, out, out_count, out_type, comm)) \
-  DO(Alltoallv, (const void* in, const int in_counts[], const int in_places[], MPI_Datatype in_type, void* out, \
-                 const int out_counts[], const int out_places[], MPI_Datatype out_type, MPI_Comm comm), \
-     (in, in_counts, in_places, in_type, out, out_counts, out_places, out_type, comm)) \
+  DO(Alltoallv##suffix, (const void* in, const Count in_counts[], const Place in_places[], MPI_Datatype in_type, \
+                         void* out, const Count out_counts[], const Place out_places[], MPI_Datatype out_type, \
+                         MPI_Comm comm), \
+     (in, in_counts, in_places, in_type, out, out_counts, out_places, out_type, comm))
+
+/* One per operation. */
+#define LOCKSTEP_EACH_OPERATION(DO) \
+  LOCKSTEP_CALLS_WITH_COUNTS(DO, , int, int) \
   DO(Barrier, (MPI_Comm comm), (comm))
+
+/* One per function. The drop-in must not define a function that the MPI library lacks: programs ask whether it is there. */
+#if MPI_VERSION >= 4
+#define LOCKSTEP_EACH_CALL(DO) \
+  LOCKSTEP_EACH_OPERATION(DO) \
+  LOCKSTEP_CALLS_WITH_COUNTS(DO, _c, MPI_Count, MPI_Aint)
+#else
+#define LOCKSTEP_EACH_CALL(DO) LOCKSTEP_EACH_OPERATION(DO)
+#endif
 /* clang-format on */
 
-/* One function for each collective. */
+/* One function for each of them. */
 struct lockstep_calls {
 #define LOCKSTEP_MEMBER(name, parameters, arguments) int(*name) parameters; /* NOLINT(bugprone-macro-parentheses) */
   LOCKSTEP_EACH_CALL(LOCKSTEP_MEMBER)

@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 namespace lockstep::drop_in {
@@ -31,6 +33,13 @@ ReduceOptions named(Call call) {
 
 TensorView bytes_at(void* data, std::int64_t bytes) { return {data, DType::u8, Shape{bytes}, {}}; }
 ConstTensorView bytes_at(const void* data, std::int64_t bytes) { return {data, DType::u8, Shape{bytes}}; }
+
+/// The function of the MPI library for counts of type `Count`.
+#if MPI_VERSION >= 4
+#define LOCKSTEP_REAL(Count, name) std::get<std::is_same_v<Count, int> ? 0 : 1>(std::tuple(real.name, real.name##_c))
+#else
+#define LOCKSTEP_REAL(Count, name) real.name
+#endif
 
 /// One tensor of this rank. `has_input` and `has_output`: false on ranks that have none in a call with a root.
 struct OneItem {
@@ -102,12 +111,13 @@ void reduce_with(const Group& group, Call call, const ReductionCall& what, const
   }
 }
 
-int allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+template <class Count>
+int allreduce(const void* in, void* out, Count count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   const ReductionCall what(count, type, op);
   return serve(
       Call::Allreduce, comm, what.can_take(), what.bytes(),
       [&](const Group& group) { reduce_with(group, Call::Allreduce, what, in == MPI_IN_PLACE ? out : in, out, -1); },
-      [&] { return real.Allreduce(in, out, count, type, op, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Allreduce)(in, out, count, type, op, comm); });
 }
 
 bool is_root_valid(int root, MPI_Comm comm) {
@@ -115,12 +125,13 @@ bool is_root_valid(int root, MPI_Comm comm) {
   return comm != MPI_COMM_NULL && PMPI_Comm_size(comm, &size) == MPI_SUCCESS && root >= 0 && root < size;
 }
 
-int reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
+template <class Count>
+int reduce(const void* in, void* out, Count count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
   const ReductionCall what(count, type, op);
   return serve(
       Call::Reduce, comm, what.can_take() && is_root_valid(root, comm), what.bytes(),
       [&](const Group& group) { reduce_with(group, Call::Reduce, what, in == MPI_IN_PLACE ? out : in, out, root); },
-      [&] { return real.Reduce(in, out, count, type, op, root, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Reduce)(in, out, count, type, op, root, comm); });
 }
 
 void reduce_scatter_equal(const Group& group, Call call, const ReductionCall& what, const void* in, void* out) {
@@ -130,19 +141,21 @@ void reduce_scatter_equal(const Group& group, Call call, const ReductionCall& wh
   group.communicator.reduce_scatter(one.list(), what.reduction->op, named(call));
 }
 
-int reduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+template <class Count>
+int reduce_scatter_block(const void* in, void* out, Count count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   const ReductionCall what(count, type, op);
   return serve(
       Call::Reduce_scatter_block, comm, what.is_plain(), what.bytes(),
       [&](const Group& group) { reduce_scatter_equal(group, Call::Reduce_scatter_block, what, in, out); },
-      [&] { return real.Reduce_scatter_block(in, out, count, type, op, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Reduce_scatter_block)(in, out, count, type, op, comm); });
 }
 
-int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+template <class Count>
+int reduce_scatter(const void* in, void* out, const Count counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   const int size = counts != nullptr ? ranks_of(comm) : 0;
   std::int64_t total = 0;
   for (int i = 0; i < size; ++i) total += counts[i];
-  const bool is_valid = std::none_of(counts, counts + size, [](int count) { return count < 0; });
+  const bool is_valid = std::none_of(counts, counts + size, [](Count count) { return count < 0; });
   const ReductionCall what(is_valid ? total : 0, type, op);
   return serve(
       Call::Reduce_scatter, comm, what.is_plain(), what.bytes(),
@@ -160,10 +173,11 @@ int reduce_scatter(const void* in, void* out, const int counts[], MPI_Datatype t
         const std::int64_t own = counts[group.rank] * bytes;
         if (own > 0) std::memcpy(out, whole + first * bytes, static_cast<std::size_t>(own));
       },
-      [&] { return real.Reduce_scatter(in, out, counts, type, op, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Reduce_scatter)(in, out, counts, type, op, comm); });
 }
 
-int bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+template <class Count>
+int bcast(void* data, Count count, MPI_Datatype type, int root, MPI_Comm comm) {
   const std::int64_t bytes = packed_bytes(count, type);
   return serve(
       Call::Bcast, comm, bytes > 0 && is_root_valid(root, comm), bytes,
@@ -175,12 +189,12 @@ int bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {
         group.communicator.broadcast(OneItem(view, view, is_root, !is_root).list(), root, named(Call::Bcast));
         if (!is_root) whole.unpack(comm);
       },
-      [&] { return real.Bcast(data, count, type, root, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Bcast)(data, count, type, root, comm); });
 }
 
 /// The input of this rank in a gather to `all`: its part of `all` if `in` is MPI_IN_PLACE, otherwise its own buffer.
-ConstTensorView input_of(const Group& group, const Contiguous& all, const void* in, int in_count, MPI_Datatype in_type,
-                         MPI_Comm comm) {
+ConstTensorView input_of(const Group& group, const Contiguous& all, const void* in, std::int64_t in_count,
+                         MPI_Datatype in_type, MPI_Comm comm) {
   if (in == MPI_IN_PLACE) {
     all.pack(group.rank, comm);
     return bytes_at(all.part(group.rank), all.bytes(group.rank));
@@ -189,7 +203,8 @@ ConstTensorView input_of(const Group& group, const Contiguous& all, const void* 
   return bytes_at(own.data(), own.total());
 }
 
-int allgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
+template <class Count>
+int allgather(const void* in, Count in_count, MPI_Datatype in_type, void* out, Count out_count, MPI_Datatype out_type,
               MPI_Comm comm) {
   const std::int64_t bytes = packed_bytes(out_count, out_type);  // of each rank
   return serve(
@@ -200,11 +215,12 @@ int allgather(const void* in, int in_count, MPI_Datatype in_type, void* out, int
         group.communicator.all_gather(one.list(), named(Call::Allgather));
         all.unpack(comm);
       },
-      [&] { return real.Allgather(in, in_count, in_type, out, out_count, out_type, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Allgather)(in, in_count, in_type, out, out_count, out_type, comm); });
 }
 
-int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int out_counts[],
-               const int places[], MPI_Datatype out_type, MPI_Comm comm) {
+template <class Count, class Place>
+int allgatherv(const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count out_counts[],
+               const Place places[], MPI_Datatype out_type, MPI_Comm comm) {
   const int size = out_counts != nullptr ? ranks_of(comm) : 0;
   std::int64_t total = 0;
   for (int i = 0; i < size; ++i) total += packed_bytes(out_counts[i], out_type);
@@ -218,12 +234,12 @@ int allgatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, co
         group.communicator.all_gather_v(one.list(), rows, named(Call::Allgatherv));
         all.unpack(comm);
       },
-      [&] { return real.Allgatherv(in, in_count, in_type, out, out_counts, places, out_type, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Allgatherv)(in, in_count, in_type, out, out_counts, places, out_type, comm); });
 }
 
 /// The bytes of one rank's part in a gather or a scatter, which all ranks know: the root from its own arguments, the
 /// other ranks from theirs. 0 if the root is not valid.
-std::int64_t bytes_of_part(int root, MPI_Comm comm, int root_count, MPI_Datatype root_type, int count,
+std::int64_t bytes_of_part(int root, MPI_Comm comm, std::int64_t root_count, MPI_Datatype root_type, std::int64_t count,
                            MPI_Datatype type) {
   int rank = 0;
   if (!is_root_valid(root, comm) || PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS) return 0;
@@ -232,13 +248,14 @@ std::int64_t bytes_of_part(int root, MPI_Comm comm, int root_count, MPI_Datatype
 
 /// Where the root of a scatter of `all` gets its part. If `out` is MPI_IN_PLACE, that is memory that is not read: the
 /// buffer of a sender must not be written.
-Contiguous own_part(const Contiguous& all, int root, void* out, int out_count, MPI_Datatype out_type) {
+Contiguous own_part(const Contiguous& all, int root, void* out, std::int64_t out_count, MPI_Datatype out_type) {
   if (out != MPI_IN_PLACE) return Contiguous::output({out, out_type, 1, out_count});
   const std::int64_t bytes = all.bytes(root);
   return Contiguous::output({staging(StagingUse::output, bytes), MPI_BYTE, 1, bytes});
 }
 
-int gather(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
+template <class Count>
+int gather(const void* in, Count in_count, MPI_Datatype in_type, void* out, Count out_count, MPI_Datatype out_type,
            int root, MPI_Comm comm) {
   const std::int64_t bytes = bytes_of_part(root, comm, out_count, out_type, in_count, in_type);
   return serve(
@@ -255,10 +272,11 @@ int gather(const void* in, int in_count, MPI_Datatype in_type, void* out, int ou
         group.communicator.gather(one.list(), root, options);
         all.unpack(comm);
       },
-      [&] { return real.Gather(in, in_count, in_type, out, out_count, out_type, root, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Gather)(in, in_count, in_type, out, out_count, out_type, root, comm); });
 }
 
-int scatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
+template <class Count>
+int scatter(const void* in, Count in_count, MPI_Datatype in_type, void* out, Count out_count, MPI_Datatype out_type,
             int root, MPI_Comm comm) {
   const std::int64_t bytes = bytes_of_part(root, comm, in_count, in_type, out_count, out_type);
   return serve(
@@ -277,7 +295,7 @@ int scatter(const void* in, int in_count, MPI_Datatype in_type, void* out, int o
         group.communicator.scatter(one.list(), root, options);
         own.unpack(comm);
       },
-      [&] { return real.Scatter(in, in_count, in_type, out, out_count, out_type, root, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Scatter)(in, in_count, in_type, out, out_count, out_type, root, comm); });
 }
 
 /// Sends the numbers of bytes of all parts, which only the root knows, to all ranks.
@@ -289,8 +307,9 @@ void share_rows(const Group& group, Call call, const Contiguous* all, int root, 
   group.communicator.broadcast(OneItem(view, view, is_root, !is_root).list(), root, named(call));
 }
 
-int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const int out_counts[], const int places[],
-            MPI_Datatype out_type, int root, MPI_Comm comm) {
+template <class Count, class Place>
+int gatherv(const void* in, Count in_count, MPI_Datatype in_type, void* out, const Count out_counts[],
+            const Place places[], MPI_Datatype out_type, int root, MPI_Comm comm) {
   return serve(
       Call::Gatherv, comm, is_root_valid(root, comm), 0,
       [&](const Group& group) {
@@ -309,11 +328,14 @@ int gatherv(const void* in, int in_count, MPI_Datatype in_type, void* out, const
         group.communicator.gather_v(one.list(), rows, root, options);
         all.unpack(comm);
       },
-      [&] { return real.Gatherv(in, in_count, in_type, out, out_counts, places, out_type, root, comm); });
+      [&] {
+        return LOCKSTEP_REAL(Count, Gatherv)(in, in_count, in_type, out, out_counts, places, out_type, root, comm);
+      });
 }
 
-int scatterv(const void* in, const int in_counts[], const int places[], MPI_Datatype in_type, void* out, int out_count,
-             MPI_Datatype out_type, int root, MPI_Comm comm) {
+template <class Count, class Place>
+int scatterv(const void* in, const Count in_counts[], const Place places[], MPI_Datatype in_type, void* out,
+             Count out_count, MPI_Datatype out_type, int root, MPI_Comm comm) {
   return serve(
       Call::Scatterv, comm, is_root_valid(root, comm), 0,
       [&](const Group& group) {
@@ -334,10 +356,13 @@ int scatterv(const void* in, const int in_counts[], const int places[], MPI_Data
         group.communicator.scatter_v(one.list(), rows, root, options);
         own.unpack(comm);
       },
-      [&] { return real.Scatterv(in, in_counts, places, in_type, out, out_count, out_type, root, comm); });
+      [&] {
+        return LOCKSTEP_REAL(Count, Scatterv)(in, in_counts, places, in_type, out, out_count, out_type, root, comm);
+      });
 }
 
-int alltoall(const void* in, int in_count, MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
+template <class Count>
+int alltoall(const void* in, Count in_count, MPI_Datatype in_type, void* out, Count out_count, MPI_Datatype out_type,
              MPI_Comm comm) {
   const std::int64_t bytes = packed_bytes(out_count, out_type);  // of each pair of ranks
   return serve(
@@ -351,11 +376,12 @@ int alltoall(const void* in, int in_count, MPI_Datatype in_type, void* out, int 
         group.communicator.all_to_all(one.list(), named(Call::Alltoall));
         to.unpack(comm);
       },
-      [&] { return real.Alltoall(in, in_count, in_type, out, out_count, out_type, comm); });
+      [&] { return LOCKSTEP_REAL(Count, Alltoall)(in, in_count, in_type, out, out_count, out_type, comm); });
 }
 
-int alltoallv(const void* in, const int in_counts[], const int in_places[], MPI_Datatype in_type, void* out,
-              const int out_counts[], const int out_places[], MPI_Datatype out_type, MPI_Comm comm) {
+template <class Count, class Place>
+int alltoallv(const void* in, const Count in_counts[], const Place in_places[], MPI_Datatype in_type, void* out,
+              const Count out_counts[], const Place out_places[], MPI_Datatype out_type, MPI_Comm comm) {
   return serve(
       Call::Alltoallv, comm, true, 0,
       [&](const Group& group) {
@@ -374,7 +400,10 @@ int alltoallv(const void* in, const int in_counts[], const int in_places[], MPI_
         group.communicator.all_to_all_v(one.list(), sent, received, named(Call::Alltoallv));
         to.unpack(comm);
       },
-      [&] { return real.Alltoallv(in, in_counts, in_places, in_type, out, out_counts, out_places, out_type, comm); });
+      [&] {
+        return LOCKSTEP_REAL(Count, Alltoallv)(in, in_counts, in_places, in_type, out, out_counts, out_places, out_type,
+                                               comm);
+      });
 }
 
 int barrier(MPI_Comm comm) {
@@ -386,10 +415,17 @@ int barrier(MPI_Comm comm) {
 }  // namespace
 
 void set_taken(lockstep_calls& taken) {
-  taken = {allreduce, reduce,    reduce_scatter, reduce_scatter_block,
-           bcast,     allgather, allgatherv,     gather,
-           gatherv,   scatter,   scatterv,       alltoall,
-           alltoallv, barrier};
+  // clang-format off
+  taken = {
+#define LOCKSTEP_TAKEN allreduce, reduce, reduce_scatter, reduce_scatter_block, bcast, allgather, allgatherv, gather, \
+                       gatherv, scatter, scatterv, alltoall, alltoallv
+      LOCKSTEP_TAKEN, barrier,
+#if MPI_VERSION >= 4
+      LOCKSTEP_TAKEN,
+#endif
+#undef LOCKSTEP_TAKEN
+  };
+  // clang-format on
 }
 
 }  // namespace lockstep::drop_in

@@ -317,10 +317,9 @@ std::byte* staging(StagingUse use, std::int64_t bytes) {
 
 void Parts::check() const {
   if (type == MPI_DATATYPE_NULL) throw BadArgument{MPI_ERR_TYPE, "a datatype is MPI_DATATYPE_NULL"};
-  if (counts == nullptr && equal_count < 0) throw BadArgument{MPI_ERR_COUNT, "a count is negative"};
-  if ((counts == nullptr) != (places == nullptr)) throw BadArgument{MPI_ERR_ARG, "counts or displacements are null"};
-  if (counts != nullptr && std::any_of(counts, counts + ranks, [](int count) { return count < 0; }))
-    throw BadArgument{MPI_ERR_COUNT, "a count is negative"};
+  if (counts.is_null() != places.is_null()) throw BadArgument{MPI_ERR_ARG, "counts or displacements are null"};
+  for (int part = 0; part < (counts.is_null() ? 1 : ranks); ++part)
+    if (count(part) < 0) throw BadArgument{MPI_ERR_COUNT, "a count is negative"};
 }
 
 Contiguous::Contiguous(const Parts& parts, StagingUse use)

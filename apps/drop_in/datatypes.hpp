@@ -12,7 +12,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <type_traits>
 
 namespace lockstep::drop_in {
 
@@ -66,18 +68,40 @@ struct BadArgument {
   const char* text;
 };
 
+/// An array of counts or places, which are of type int, or MPI_Count or MPI_Aint. Refers to the user's array; may be
+/// null.
+class CountArray {
+ public:
+  CountArray() = default;
+  template <class T>
+    requires(std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8))
+  CountArray(const T* numbers) : numbers_(numbers), is_wide_(sizeof(T) == 8) {}  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] bool is_null() const noexcept { return numbers_ == nullptr; }
+  [[nodiscard]] std::int64_t operator[](int i) const noexcept {
+    if (!is_wide_) return static_cast<const std::int32_t*>(numbers_)[i];
+    std::int64_t number;  // MPI_Count may be another type of 64 bits
+    std::memcpy(&number, static_cast<const std::byte*>(numbers_) + sizeof number * static_cast<std::size_t>(i),
+                sizeof number);
+    return number;
+  }
+
+ private:
+  const void* numbers_ = nullptr;
+  bool is_wide_ = false;
+};
+
 /// Parts of a user's buffer, one for each of `ranks` ranks. A reference to the arguments of a call of MPI.
 struct Parts {
   const void* buffer = nullptr;
   MPI_Datatype type = MPI_DATATYPE_NULL;
   int ranks = 1;
   std::int64_t equal_count = 0;  ///< elements of each part if `counts` is null: then there are no gaps between parts
-  const int* counts = nullptr;   ///< elements of each part
-  const int* places = nullptr;   ///< first element of each part
+  CountArray counts = {};        ///< elements of each part
+  CountArray places = {};        ///< first element of each part
 
-  [[nodiscard]] std::int64_t count(int part) const noexcept { return counts != nullptr ? counts[part] : equal_count; }
+  [[nodiscard]] std::int64_t count(int part) const noexcept { return counts.is_null() ? equal_count : counts[part]; }
   [[nodiscard]] std::int64_t place(int part) const noexcept {
-    return places != nullptr ? places[part] : part * equal_count;
+    return places.is_null() ? part * equal_count : places[part];
   }
   /// Throws BadArgument for a null type, a negative count, or a null array of counts or places.
   void check() const;

@@ -56,16 +56,31 @@ static void* find_call(const char* name) {
 static struct lockstep_calls real;
 static pthread_once_t found = PTHREAD_ONCE_INIT;
 
+/* A function that the library lacks, as an older version may, stays NULL. */
 static void find_real(void) {
-#define FIND(name, parameters, arguments) LOAD(real.name, "PMPI_" #name);
+#define FIND(name, parameters, arguments)                                          \
+  do {                                                                             \
+    void* const address = find("PMPI_" #name, RTLD_NEXT);                          \
+    memcpy((void*)&real.name, (const void*)&address, sizeof address);              \
+  } while (0);
   LOCKSTEP_EACH_CALL(FIND)
 #undef FIND
+}
+
+/* The name of a function that the library lacks; NULL if it has all of them. */
+static const char* missing_call(void) {
+#define CHECK(name, parameters, arguments) \
+  if (real.name == NULL) return "PMPI_" #name;
+  LOCKSTEP_EACH_CALL(CHECK)
+#undef CHECK
+  return NULL;
 }
 
 /* The functions that the program gets: first those that look for the MPI library's, then those of the drop-in. */
 #define FIRST(name, parameters, arguments)   \
   static int first_##name parameters {       \
     pthread_once(&found, find_real);         \
+    if (real.name == NULL) find_call("PMPI_" #name); \
     return real.name arguments;              \
   }
 LOCKSTEP_EACH_CALL(FIRST)
@@ -159,6 +174,13 @@ static lockstep_drop_in_start_function* open_drop_in(char* why, size_t size) {
   return start;
 }
 
+/* Hydra drops what a process has just written if the job is aborted at once. */
+static void abort_job(int code) {
+  const struct timespec pause = {0, 100000000};
+  nanosleep(&pause, NULL);
+  mpi.Abort(mpi.world, code);
+}
+
 /* The least value of all ranks. If a rank does not call this function, ends the job after a minute. */
 static int least_of_all(int own, int rank) {
   int least = own;
@@ -182,7 +204,7 @@ static int least_of_all(int own, int rank) {
           "liblockstep_mpi: rank %d has waited 60 s in MPI_Init for the other ranks; the library must be preloaded, and "
           "LOCKSTEP_MPI must be equal, on all ranks (with Open MPI: mpirun -x LD_PRELOAD). Aborting the job\n",
           rank);
-  mpi.Abort(mpi.world, job_failed);
+  abort_job(job_failed);
   return 0;
 }
 
@@ -205,11 +227,16 @@ static void begin(void) {
   mpi.Comm_rank(mpi.world, &rank);
   if (mode < 0) {
     fprintf(stderr, "liblockstep_mpi: LOCKSTEP_MPI=\"%s\": expected off, report or on\n", getenv("LOCKSTEP_MPI"));
-    mpi.Abort(mpi.world, usage_error);
+    abort_job(usage_error);
   }
   pthread_once(&found, find_real);
   char why[512] = "";
-  lockstep_drop_in_start_function* const start = open_drop_in(why, sizeof why);
+  lockstep_drop_in_start_function* start = NULL;
+  if (missing_call() != NULL) {
+    snprintf(why, sizeof why, "the MPI library of the program has no %s, and is older than that of lockstep", missing_call());
+  } else {
+    start = open_drop_in(why, sizeof why);
+  }
   if (start == NULL) fprintf(stderr, "liblockstep_mpi: rank %d: %s; MPI serves all calls\n", rank, why);
   const int least = least_of_all(start == NULL ? -1 : mode, rank);
   const int most = -least_of_all(-mode, rank);

@@ -64,13 +64,18 @@ thread_local bool is_inside = false;
 std::string_view name_of(Call call) noexcept {
   static constexpr std::array names{
 #define LOCKSTEP_NAME(name, parameters, arguments) std::string_view("MPI_" #name),
-      LOCKSTEP_EACH_CALL(LOCKSTEP_NAME)
+      LOCKSTEP_EACH_OPERATION(LOCKSTEP_NAME)
 #undef LOCKSTEP_NAME
   };
   return names[static_cast<std::size_t>(call)];
 }
 
 Count& count_of(Call call) noexcept { return counts[static_cast<std::size_t>(call)]; }
+
+void let_launcher_read() {
+  std::fflush(stderr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
 
 int report_error(Call call, MPI_Comm comm, Group* group) {
   const Description error = current_error();
@@ -92,7 +97,7 @@ int report_error(Call call, MPI_Comm comm, Group* group) {
   if (ends_job && rank != 0 && !error.is_local) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   const std::string text = fmt::format("lockstep: rank {}: {}: {}\n", world_rank, name_of(call), error.text);
   std::fputs(text.c_str(), stderr);
-  std::fflush(stderr);
+  if (ends_job) let_launcher_read();
   PMPI_Comm_call_errhandler(comm, error.code);
   return error.code;
 }

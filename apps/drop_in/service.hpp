@@ -17,7 +17,7 @@ namespace lockstep::drop_in {
 
 enum class Call : std::uint8_t {
 #define LOCKSTEP_ENUMERATOR(name, parameters, arguments) name,
-  LOCKSTEP_EACH_CALL(LOCKSTEP_ENUMERATOR)
+  LOCKSTEP_EACH_OPERATION(LOCKSTEP_ENUMERATOR)
 #undef LOCKSTEP_ENUMERATOR
       count
 };
@@ -64,6 +64,9 @@ class Report {
 /// Writes the error that is being handled, calls MPI's error handler for `comm`, and returns a code of MPI. If only
 /// this rank can know the error, the other ranks of `group`, which may be null, get it, too.
 [[nodiscard]] int report_error(Call call, MPI_Comm comm, Group* group);
+
+/// Gives the launcher time to pass on what this process has written: Hydra drops it if the job is aborted at once.
+void let_launcher_read();
 
 /// Serves one call of the program. `can_take` must be equal on all ranks of `comm`: it may depend only on what MPI
 /// makes equal on all ranks. `take(group)` makes the call with lockstep; `hand_on()` makes it with MPI.

@@ -75,6 +75,7 @@ class FinalizeLimit {
     std::unique_lock lock(mutex_);
     if (returned_.wait_for(lock, std::chrono::seconds(10), [this] { return has_returned_; })) return;
     std::fputs("lockstep: MPI_Finalize waits for a rank that is missing; aborting the job\n", stderr);
+    let_launcher_read();
     PMPI_Abort(MPI_COMM_WORLD, exit_code::unavailable);
   }
 
@@ -179,6 +180,7 @@ extern "C" LOCKSTEP_API void lockstep_drop_in_start(const lockstep_calls* calls,
     made->after_finalize = after_finalize;
   } catch (const std::exception& error) {
     std::fputs(fmt::format("lockstep: {}\n", error.what()).c_str(), stderr);
+    let_launcher_read();
     PMPI_Abort(MPI_COMM_WORLD, exit_code::usage);
   }
 }

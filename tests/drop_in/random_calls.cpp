@@ -53,6 +53,47 @@ using drop_in_test::canonical;
 using drop_in_test::fill;
 using drop_in_test::Random;
 
+/// The collectives that `functions` has; if `is_large`, those with large counts, where MPI has them.
+struct Calls {
+  const lockstep_calls& functions;
+  bool is_large;
+  int size;  ///< of arrays of counts
+
+#if MPI_VERSION >= 4
+  /// An argument of type `Narrow` as one of type `Wide`.
+  template <class Narrow, class Wide>
+  struct Argument {
+    Narrow value;
+    explicit Argument(Narrow narrow, int) : value(narrow) {}
+    operator Wide() const { return value; }  // NOLINT(google-explicit-constructor)
+  };
+  template <class Wide>
+    requires(!std::is_same_v<Wide, int>)
+  struct Argument<const int*, const Wide*> {
+    std::vector<Wide> values;
+    bool is_null;
+    explicit Argument(const int* narrow, int size) : is_null(narrow == nullptr) {
+      if (!is_null) values.assign(narrow, narrow + size);
+    }
+    operator const Wide*() const { return is_null ? nullptr : values.data(); }  // NOLINT(google-explicit-constructor)
+  };
+  template <class... Narrow, class... Wide>
+  auto choose(int (*narrow)(Narrow...), int (*wide)(Wide...)) const {
+    return [this, narrow, wide](Narrow... arguments) {
+      return is_large ? wide(Argument<Narrow, Wide>(arguments, size)...) : narrow(arguments...);
+    };
+  }
+#define LOCKSTEP_CHOOSE(name) choose(functions.name, functions.name##_c)
+#else
+#define LOCKSTEP_CHOOSE(name) functions.name
+#endif
+#define LOCKSTEP_COUNT_ARGUMENTS(name, parameters, arguments) \
+  int name parameters const { return LOCKSTEP_CHOOSE(name) arguments; }
+  LOCKSTEP_CALLS_WITH_COUNTS(LOCKSTEP_COUNT_ARGUMENTS, , int, int)
+#undef LOCKSTEP_CHOOSE
+#undef LOCKSTEP_COUNT_ARGUMENTS
+};
+
 struct Group {
   MPI_Comm comm;
   int rank;
@@ -74,6 +115,8 @@ class Test {
     const int scale = below(random_, 50);
     count_ = scale == 0 ? below(random_, 20000) : scale < 5 ? 0 : 1 + below(random_, 40);
     root_ = below(random_, group_.size);
+    is_large_ = below(own_, 2) == 0;
+    reference_is_large_ = below(random_, 2) == 0;
     switch (below(random_, 12)) {
       case 0:
       case 1:
@@ -148,13 +191,17 @@ class Test {
                  static_cast<unsigned long long>(number_), what, group_.rank, group_.size, count_, root_, type.data(),
                  operation_);
   }
+  /// Ranks may mix functions with large counts and others.
+  [[nodiscard]] Calls tested() const { return {current_, is_large_, group_.size}; }
+  [[nodiscard]] Calls reference() const { return {library, reference_is_large_, group_.size}; }
+
   /// Makes the call twice, on copies of `out`.
   template <class Call>
   void compare(const char* what, const Bytes& out, const Call& call) {
     Bytes mine = out;
     Bytes other = out;
-    const int a = call(current_, mine.data());
-    const int b = call(library, other.data());
+    const int a = call(tested(), mine.data());
+    const int b = call(reference(), other.data());
     if (const std::size_t used = base_.used_bytes(); used < base_.bytes) {
       for (std::size_t i = used; i + base_.bytes - used <= mine.size(); i += base_.bytes)
         std::copy_n(&mine[i], base_.bytes - used, &other[i]);
@@ -178,7 +225,7 @@ class Test {
     Bytes in(static_cast<std::size_t>(count_) * base_.bytes + 16);
     fill(base_, in.data(), count_, number_, group_.rank);
     Bytes out = in_place ? in : noise(static_cast<std::int64_t>(in.size()));
-    const auto call = [&](const lockstep_calls& calls, std::byte* to) {
+    const auto call = [&](const Calls& calls, std::byte* to) {
       const void* const from = in_place ? MPI_IN_PLACE : in.data();
       return is_rooted ? calls.Reduce(from, to, count_, base_.type, op, root_, group_.comm)
                        : calls.Allreduce(from, to, count_, base_.type, op, group_.comm);
@@ -192,7 +239,7 @@ class Test {
       const Bytes sum = canonical(base_, op == MPI_SUM, count_, number_, group_.size);
       std::copy(sum.begin(), sum.end(), expected.begin());
     }
-    expect("result of call", call(current_, out.data()) == MPI_SUCCESS);
+    expect("result of call", call(tested(), out.data()) == MPI_SUCCESS);
     expect(is_rooted ? "reduce in canonical order" : "allreduce in canonical order", out == expected);
   }
 
@@ -206,7 +253,7 @@ class Test {
     Bytes in(static_cast<std::size_t>(total) * base_.bytes + 16);
     fill(base_, in.data(), total, number_, group_.rank);
     const bool in_place = below(own_, 2) == 0;
-    const auto call = [&](const lockstep_calls& calls, std::byte* to) {
+    const auto call = [&](const Calls& calls, std::byte* to) {
       const void* const from = in_place ? MPI_IN_PLACE : in.data();
       return is_block ? calls.Reduce_scatter_block(from, to, counts[0], base_.type, MPI_SUM, group_.comm)
                       : calls.Reduce_scatter(from, to, counts.data(), base_.type, MPI_SUM, group_.comm);
@@ -218,8 +265,8 @@ class Test {
     // in place, MPI leaves the rest of the buffer undefined
     Bytes mine = in;
     Bytes other = in;
-    const int a = call(current_, mine.data());
-    const int b = call(library, other.data());
+    const int a = call(tested(), mine.data());
+    const int b = call(reference(), other.data());
     const std::size_t own = static_cast<std::size_t>(counts[static_cast<std::size_t>(group_.rank)]) * base_.bytes;
     expect("reduce_scatter in place",
            a == b && std::equal(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(own), other.begin()));
@@ -228,7 +275,7 @@ class Test {
   void bcast() {
     Layout own = any_layout(6 * count_);
     const Bytes data = noise(own.span);
-    compare("bcast", data, [&](const lockstep_calls& calls, std::byte* to) {
+    compare("bcast", data, [&](const Calls& calls, std::byte* to) {
       return calls.Bcast(to, own.count, own.type, root_, group_.comm);
     });
     release(own);
@@ -239,7 +286,7 @@ class Test {
     Layout out = any_layout(6 * count_);
     const Bytes data = noise(in.span);
     const bool in_place = below(random_, 2) == 0;
-    compare("allgather", noise(out.span * group_.size), [&](const lockstep_calls& calls, std::byte* to) {
+    compare("allgather", noise(out.span * group_.size), [&](const Calls& calls, std::byte* to) {
       return calls.Allgather(in_place ? MPI_IN_PLACE : data.data(), in.count, in.type, to, out.count, out.type,
                              group_.comm);
     });
@@ -289,7 +336,7 @@ class Test {
     Vector out = vector_of(sixes, same_layout(6));
     const Bytes data = noise(in.span);
     const bool in_place = below(random_, 2) == 0;
-    compare("allgatherv", noise(out.span), [&](const lockstep_calls& calls, std::byte* to) {
+    compare("allgatherv", noise(out.span), [&](const Calls& calls, std::byte* to) {
       return calls.Allgatherv(in_place ? MPI_IN_PLACE : data.data(), in.count, in.type, to, out.counts.data(),
                               out.places.data(), out.layout.type, group_.comm);
     });
@@ -304,13 +351,13 @@ class Test {
     const bool in_place = is_root && below(own_, 2) == 0;
     if (below(random_, 2) == 0) {
       const Bytes data = noise(in.span);
-      compare("gather", noise(out.span * group_.size), [&](const lockstep_calls& calls, std::byte* to) {
+      compare("gather", noise(out.span * group_.size), [&](const Calls& calls, std::byte* to) {
         return calls.Gather(in_place ? MPI_IN_PLACE : data.data(), in.count, in.type, is_root ? to : nullptr, out.count,
                             out.type, root_, group_.comm);
       });
     } else {
       const Bytes data = noise(in.span * group_.size);
-      compare("scatter", noise(out.span), [&](const lockstep_calls& calls, std::byte* to) {
+      compare("scatter", noise(out.span), [&](const Calls& calls, std::byte* to) {
         return calls.Scatter(is_root ? data.data() : nullptr, in.count, in.type, in_place ? MPI_IN_PLACE : to,
                              out.count, out.type, root_, group_.comm);
       });
@@ -327,14 +374,14 @@ class Test {
     const bool in_place = is_root && below(own_, 2) == 0;
     if (below(random_, 2) == 0) {
       const Bytes data = noise(one.span);
-      compare("gatherv", noise(all.span), [&](const lockstep_calls& calls, std::byte* to) {
+      compare("gatherv", noise(all.span), [&](const Calls& calls, std::byte* to) {
         return calls.Gatherv(in_place ? MPI_IN_PLACE : data.data(), one.count, one.type, to,
                              is_root ? all.counts.data() : nullptr, is_root ? all.places.data() : nullptr,
                              all.layout.type, root_, group_.comm);
       });
     } else {
       const Bytes data = noise(all.span);
-      compare("scatterv", noise(one.span), [&](const lockstep_calls& calls, std::byte* to) {
+      compare("scatterv", noise(one.span), [&](const Calls& calls, std::byte* to) {
         return calls.Scatterv(data.data(), is_root ? all.counts.data() : nullptr, is_root ? all.places.data() : nullptr,
                               all.layout.type, in_place ? MPI_IN_PLACE : to, one.count, one.type, root_, group_.comm);
       });
@@ -348,7 +395,7 @@ class Test {
     Layout out = any_layout(6 * count_);
     const Bytes data = noise(in.span * group_.size);
     const bool in_place = below(random_, 3) == 0;
-    compare("alltoall", noise(out.span * group_.size), [&](const lockstep_calls& calls, std::byte* to) {
+    compare("alltoall", noise(out.span * group_.size), [&](const Calls& calls, std::byte* to) {
       return calls.Alltoall(in_place ? MPI_IN_PLACE : data.data(), in.count, in.type, to, out.count, out.type,
                             group_.comm);
     });
@@ -371,7 +418,7 @@ class Test {
     Vector in = vector_of(sent);
     Vector out = vector_of(received);
     const Bytes data = noise(in.span);
-    compare("alltoallv", noise(out.span), [&](const lockstep_calls& calls, std::byte* to) {
+    compare("alltoallv", noise(out.span), [&](const Calls& calls, std::byte* to) {
       return calls.Alltoallv(in_place ? MPI_IN_PLACE : data.data(), in.counts.data(), in.places.data(), in.layout.type,
                              to, out.counts.data(), out.places.data(), out.layout.type, group_.comm);
     });
@@ -389,11 +436,10 @@ class Test {
       return result;
     };
     const auto both = [&](const char* what, const auto& call) {
-      const int a = class_of(call(current_));
-      const int b = class_of(call(library));
+      const int a = class_of(call(tested()));
+      const int b = class_of(call(reference()));
       expect(what, a == b && a != MPI_SUCCESS);
     };
-    using Calls = lockstep_calls;
     MPI_Comm comm = group_.comm;
     switch (below(random_, 4)) {
       case 0: both("count", [&](const Calls& c) { return c.Bcast(data.data(), -1, MPI_INT, 0, comm); }); break;
@@ -419,6 +465,8 @@ class Test {
   int root_ = 0;
   int operation_ = 0;  // index in the operations of the type
   int wrong_ = 0;
+  bool is_large_ = false;
+  bool reference_is_large_ = false;  // equal on all ranks
   lockstep_calls current_{
 #define LOCKSTEP_CURRENT(name, parameters, arguments) &MPI_##name,
       LOCKSTEP_EACH_CALL(LOCKSTEP_CURRENT)

@@ -10,28 +10,29 @@
 
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
-#include "kernels/reduce.hpp"
-#include "schedule/canonical_tree.hpp"
+#include "kernels/arithmetic.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
 namespace lockstep {
 namespace {
 
 using detail::throw_error;
 
-/// Values and indices of all ranks up to which they are gathered: the time of one call is then that of its latency.
-constexpr std::size_t most_gathered_bytes = 4096;
+/// Bytes of the values and indices of all ranks up to which they are gathered; then two reductions take less time
+/// (measured on 2 and 4 ranks of a node).
+constexpr std::size_t most_gathered_bytes = 2048;
 
 bool is_index(DType dtype) {
   switch (dtype) {
@@ -60,7 +61,7 @@ void visit_index(DType dtype, const Fn& fn) {
 
 /// The arguments as one-dimensional views.
 struct Operands {
-  std::string_view call;
+  std::string_view call;  ///< for error texts
   ReduceOp op;
   TensorView values;
   TensorView indices;
@@ -86,17 +87,21 @@ void check_layout(const ReplicaLayout& layout, std::string_view call) {
 
 void check(const Operands& what) {
   if (what.values.element_count() != what.indices.element_count()) {
-    throw_error(Code::invalid_argument, "{}: there are {} values, but {} indices; there must be one index per value",
-                what.call, what.values.element_count(), what.indices.element_count());
+    throw_error(Code::invalid_argument, "{}: the numbers of values ({}) and of indices ({}) differ", what.call,
+                what.values.element_count(), what.indices.element_count());
   }
   if (!is_index(what.indices.dtype)) {
     throw_error(Code::invalid_argument, "{}: the indices are {}; they must be i32, i64, u32, u64, f32 or f64",
                 what.call, to_string(what.indices.dtype));
   }
   for (const TensorView* const view : {&what.values, &what.indices}) {
-    if (view->device.kind == DeviceKind::cpu) continue;
-    throw_error(Code::invalid_argument, "{}: the {} are on {}; they must be in host memory", what.call,
-                view == &what.values ? "values" : "indices", to_string(view->device));
+    const std::string_view which = view == &what.values ? "values" : "indices";
+    if (view->device.kind != DeviceKind::cpu) {
+      throw_error(Code::invalid_argument, "{}: the {} are on {}; they must be in host memory", what.call, which,
+                  to_string(view->device));
+    }
+    if (view->data == nullptr && view->element_count() > 0)
+      throw_error(Code::invalid_argument, "{}: the address of the {} is null", what.call, which);
   }
 }
 
@@ -109,32 +114,66 @@ bool is_nan(T value) {
   }
 }
 
-/// Replaces the index of every value that is not the extreme one by the highest index, which is not below any other.
-void exclude(const Operands& what, const void* values, const void* extremes, void* indices) {
+/// Calls `fn.template operator()<Value, Index>()` for the C++ types of the operands.
+template <class Fn>
+void visit_types(const Operands& what, const Fn& fn) {
   detail::visit_dtype(what.values.dtype, [&]<class Value>() {
-    visit_index(what.indices.dtype, [&]<class Index>() {
-      using Limits = std::numeric_limits<Index>;
-      const Index highest = Limits::has_infinity ? Limits::infinity() : Limits::max();
-      const auto* const value = static_cast<const Value*>(values);
-      const auto* const extreme = static_cast<const Value*>(extremes);
-      auto* const index = static_cast<Index*>(indices);
-      for (std::int64_t i = 0; i < what.count(); ++i) {
-        const bool is_extreme = value[i] == extreme[i] || (is_nan(value[i]) && is_nan(extreme[i]));
-        if (!is_extreme) index[i] = highest;
-      }
-    });
+    visit_index(what.indices.dtype, [&]<class Index>() { fn.template operator()<Value, Index>(); });
   });
 }
 
-/// Reduces the rows of all ranks, which follow one another from `rows` on, to `output`.
-void reduce_rows(ReduceOp op, int ranks, const std::byte* rows, const TensorView& output) {
-  std::vector<detail::FoldInput> inputs;
-  for (int rank = 0; rank < ranks; ++rank)
-    inputs.push_back({rows + static_cast<std::size_t>(rank) * output.byte_count(), false});
-  const auto merges = detail::fold_merges_of_leaves({0, ranks});
-  void* const outputs[] = {output.data};
-  detail::reduce({op, output.dtype, inputs, merges, outputs, detail::FoldResult::finished, ranks},
-                 output.element_count());
+/// Replaces the index of every value that is not the extreme one by the highest index, which is not below any other.
+void exclude(const Operands& what, const void* extremes, void* indices) {
+  visit_types(what, [&]<class Value, class Index>() {
+    using Limits = std::numeric_limits<Index>;
+    const Index highest = Limits::has_infinity ? Limits::infinity() : Limits::max();
+    const auto* const value = static_cast<const Value*>(what.values.data);
+    const auto* const extreme = static_cast<const Value*>(extremes);
+    auto* const index = static_cast<Index*>(indices);
+    for (std::int64_t i = 0; i < what.count(); ++i) {
+      const bool is_extreme = value[i] == extreme[i] || (is_nan(value[i]) && is_nan(extreme[i]));
+      if (!is_extreme) index[i] = highest;
+    }
+  });
+}
+
+/// The type in which values are compared.
+template <class T>
+using comparable_t = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+
+/// Reduces one element: `values[k * stride]` and `indices[k * stride]` are those of rank k.
+template <ReduceOp op, class Value, class Index>
+void reduce_element(int ranks, std::int64_t stride, const Value* values, const Index* indices, Value& result,
+                    Index& index) {
+  using Number = comparable_t<Value>;
+  auto best = detail::widen<Number>(values[0]);
+  index = indices[0];
+  for (int rank = 1; rank < ranks; ++rank) {
+    const auto number = detail::widen<Number>(values[rank * stride]);
+    const Index other = indices[rank * stride];
+    if (number == best || (is_nan(number) && is_nan(best))) {
+      index = std::min(index, other);
+    } else if (is_nan(number) || (op == ReduceOp::min ? number < best : number > best)) {
+      index = other;
+    }
+    best = detail::combine<op>(best, number);
+  }
+  result = detail::finish<Value>(best);
+}
+
+/// Reduces the rows of all ranks, which follow one another.
+void reduce_rows(const Operands& what, int ranks, const std::byte* all_values, const std::byte* all_indices) {
+  visit_types(what, [&]<class Value, class Index>() {
+    const auto* const values = reinterpret_cast<const Value*>(all_values);
+    const auto* const indices = reinterpret_cast<const Index*>(all_indices);
+    auto* const results = static_cast<Value*>(what.values.data);
+    auto* const result_indices = static_cast<Index*>(what.indices.data);
+    const auto reduce = what.op == ReduceOp::min ? reduce_element<ReduceOp::min, Value, Index>
+                                                 : reduce_element<ReduceOp::max, Value, Index>;
+    const std::int64_t count = what.count();
+    for (std::int64_t i = 0; i < count; ++i)
+      reduce(ranks, count, values + i, indices + i, results[i], result_indices[i]);
+  });
 }
 
 void gather(const Communicator& communicator, const Operands& what, const ReduceOptions& how) {
@@ -152,34 +191,34 @@ void gather(const Communicator& communicator, const Operands& what, const Reduce
                                           TensorView{indices, what.indices.dtype, all, {}}};
   const std::array<Item, 2> items{Item{{&inputs[0], 1}, {&outputs[0], 1}}, Item{{&inputs[1], 1}, {&outputs[1], 1}}};
   communicator.all_gather(items, how);
-  if (what.count() == 0) return;
-  reduce_rows(what.op, ranks, values, what.values);
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
-    exclude(what, values + rank * what.values.byte_count(), what.values.data,
-            indices + rank * what.indices.byte_count());
-  }
-  reduce_rows(ReduceOp::min, ranks, indices, what.indices);
+  reduce_rows(what, ranks, values, indices);
 }
 
 void reduce_twice(const Communicator& communicator, const Operands& what, const ReduceOptions& how) {
-  Tensor extremes(what.values.dtype, what.values.shape);
+  auto [extremes, candidates] = detail::propagate(communicator, [&] {
+    return std::pair(Tensor(what.values.dtype, what.values.shape), Tensor(what.indices.dtype, what.indices.shape));
+  });
   communicator.all_reduce(what.values, extremes.view(), what.op, how);
-  Tensor candidates(what.indices.dtype, what.indices.shape);
   std::memcpy(candidates.view().data, what.indices.data, what.indices.byte_count());
-  exclude(what, what.values.data, extremes.view().data, candidates.view().data);
+  exclude(what, extremes.view().data, candidates.view().data);
   communicator.all_reduce(candidates.view(), what.indices, ReduceOp::min, how);
   std::memcpy(what.values.data, extremes.view().data, what.values.byte_count());
 }
 
-void locate(const Communicator& communicator, const Operands& what, const ReduceOptions& options) {
+void locate(const Communicator& communicator, std::string_view call, ReduceOp op, const Elements& values,
+            const Elements& indices, const ReduceOptions& options) {
+  // the name is compared between the ranks, and so tells a minimum from a maximum
+  fmt::memory_buffer name;
+  detail::propagate(communicator, [&] {
+    options.name.empty() ? fmt::format_to(std::back_inserter(name), "{}", call)
+                         : fmt::format_to(std::back_inserter(name), "{} ({})", options.name, call);
+  });
+  const Operands what({name.data(), name.size()}, op, values.view(), indices.view());
   detail::propagate(communicator, [&] { check_layout(communicator.layout(), what.call); }, detail::FoundBy::all_ranks);
   detail::propagate(communicator, [&] { check(what); });
-  // the name is compared between the ranks, and so tells a minimum from a maximum
-  const std::string name =
-      options.name.empty() ? std::string(what.call) : fmt::format("{} ({})", options.name, what.call);
   ReduceOptions how = options;
   how.order.reset();
-  how.name = name;
+  how.name = what.call;
   if (static_cast<std::size_t>(communicator.size()) * what.bytes() <= most_gathered_bytes) {
     gather(communicator, what, how);
   } else {
@@ -190,11 +229,11 @@ void locate(const Communicator& communicator, const Operands& what, const Reduce
 }  // namespace
 
 void minloc(const Communicator& communicator, Elements values, Elements indices, const ReduceOptions& options) {
-  locate(communicator, {"minloc", ReduceOp::min, values.view(), indices.view()}, options);
+  locate(communicator, "minloc", ReduceOp::min, values, indices, options);
 }
 
 void maxloc(const Communicator& communicator, Elements values, Elements indices, const ReduceOptions& options) {
-  locate(communicator, {"maxloc", ReduceOp::max, values.view(), indices.view()}, options);
+  locate(communicator, "maxloc", ReduceOp::max, values, indices, options);
 }
 
 }  // namespace lockstep

@@ -18,17 +18,18 @@ namespace lockstep {
 /// a rank that has this value; if several ranks have it, by the lowest of their indices. Values that compare as equal
 /// are the same value, so -0 is the same as +0; if a value is NaN, the result is NaN, and ranks with NaN have it.
 ///
-/// `values` and `indices` have the same number of elements and must not overlap. Both are in host memory. `values` may
-/// have any dtype; `indices` are i32, i64, u32, u64, f32 or f64, and none of them is NaN.
+/// `values` and `indices` have the same number of elements and must not overlap; both are reduced in place, on all
+/// ranks. Both are in host memory. `values` may have any dtype; `indices` are i32, i64, u32, u64, f32 or f64, and none
+/// of them is NaN.
 ///
-/// Collective, with one replica per rank. Of `options`, `order` has no effect. In error texts the call
-/// is an all_gather or an all_reduce named minloc, or "NAME (minloc)" if `options` have a name. Throws what
+/// Collective, with one replica per rank. Of `options`, `order` has no effect. In errors of the agreement, the call is
+/// an all_gather or an all_reduce named minloc, or "NAME (minloc)" if `options` have a name. Throws what
 /// Communicator::all_reduce throws; for a wrong argument Error(invalid_argument) on this rank, and Error(unavailable)
-/// on the others. After an error, `values` and `indices` have their old contents or are undefined. Thread-safety: as
-/// Communicator::all_reduce.
+/// on the others; if a rank has several replicas, Error(invalid_argument) on all ranks. After an error, `values` and
+/// `indices` have their old contents or are undefined. Thread-safety: as Communicator::all_reduce.
 ///
-/// Cost: if all ranks together have at most 4 KiB of values and indices, one all_gather; otherwise an all_reduce of the
-/// values and one of the indices, and memory for a copy of both.
+/// Cost: if all ranks together have at most 2 KiB of values and indices, one all_gather; otherwise an all_reduce of the
+/// values and one of the indices, each with its own timeout, and memory for a copy of both.
 LOCKSTEP_API void minloc(const Communicator& communicator, Elements values, Elements indices,
                          const ReduceOptions& options = {});
 
@@ -45,7 +46,8 @@ struct Located {
   friend constexpr bool operator==(const Located&, const Located&) = default;
 };
 
-/// `minloc` of one value per rank: `auto [error, rank] = maxloc(comm, error_here, comm.rank())`.
+/// `minloc` of one value per rank, which is returned: `auto [error, rank] = maxloc(comm, error_here, comm.rank())`.
+/// `value` and `index` do not change.
 template <Element T>
 [[nodiscard]] Located<T> minloc(const Communicator& communicator, T value, std::int64_t index,
                                 const ReduceOptions& options = {}) {

@@ -19,8 +19,8 @@ namespace lockstep {
 
 /// std::complex<float> or std::complex<double>, possibly const.
 template <class T>
-concept ComplexNumber =
-    std::same_as<std::remove_cv_t<T>, std::complex<float>> || std::same_as<std::remove_cv_t<T>, std::complex<double>>;
+concept ComplexNumber = std::same_as<std::remove_const_t<T>, std::complex<float>> ||
+                        std::same_as<std::remove_const_t<T>, std::complex<double>>;
 
 /// std::vector, std::array, std::span or a C array of complex numbers.
 template <class R>
@@ -48,5 +48,7 @@ template <ComplexNumber T>
 [[nodiscard]] auto view_as_real(T& number) {
   return view_as_real(std::span<T>(&number, 1));
 }
+template <ComplexNumber T>
+void view_as_real(const T&& temporary) = delete;
 
 }  // namespace lockstep

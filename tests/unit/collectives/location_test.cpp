@@ -56,7 +56,8 @@ void compare_with_definition(int ranks, std::int64_t count, bool is_max) {
   for (auto& of_element : pairs) {
     for (int rank = 0; rank < ranks; ++rank) {
       const auto drawn = generator() % 7;
-      T value = static_cast<T>(static_cast<float>(drawn));
+      const auto lowest = std::is_unsigned_v<T> ? 0.0F : -3.0F;
+      T value = static_cast<T>(static_cast<float>(drawn) + lowest);
       if constexpr (!std::is_integral_v<T>) {
         if (drawn == 6 && generator() % 4 == 0) value = static_cast<T>(static_cast<float>(nan));
       }
@@ -82,10 +83,17 @@ void compare_with_definition(int ranks, std::int64_t count, bool is_max) {
   });
 }
 
+/// Small and large sizes, and those around 2 KiB, where one way of reduction ends and another begins.
+template <class T, class Index>
+std::vector<std::int64_t> sizes_of(int ranks) {
+  const auto last = static_cast<std::int64_t>(2048 / (sizeof(T) + sizeof(Index))) / ranks;
+  return {0, 1, 3, 60, last, last + 1, 3000};
+}
+
 template <class T, class Index>
 void compare_sizes() {
   for (const int ranks : {1, 2, 5}) {
-    for (const std::int64_t count : {0, 1, 3, 60, 3000}) {
+    for (const std::int64_t count : sizes_of<T, Index>(ranks)) {
       compare_with_definition<T, Index>(ranks, count, false);
       compare_with_definition<T, Index>(ranks, count, true);
     }
@@ -98,6 +106,8 @@ TEST(Location, is_that_of_the_extreme_value) {
   compare_sizes<double, double>();
   compare_sizes<float, float>();
   compare_sizes<std::int8_t, std::uint32_t>();
+  compare_sizes<std::int16_t, std::int32_t>();
+  compare_sizes<std::uint8_t, float>();
   compare_sizes<std::uint64_t, std::uint64_t>();
   compare_sizes<Float16, std::int64_t>();
   compare_sizes<BFloat16, std::int32_t>();
@@ -120,7 +130,7 @@ TEST(Location, of_every_excluded_rank_may_be_the_highest_index) {
     EXPECT_EQ(minloc(comm, comm.rank() == 0 ? 1 : 2, most), (Located<int>{1, most}));
     for (const std::size_t count : {1U, 5000U}) {
       std::vector<int> values(count, comm.rank());
-      std::vector<double> indices(count, std::numeric_limits<double>::infinity());
+      std::vector<double> indices(count, comm.rank() == 0 ? 0 : std::numeric_limits<double>::infinity());
       maxloc(comm, values, indices);
       EXPECT_EQ(values.back(), 1);
       EXPECT_TRUE(std::isinf(indices.back()));
@@ -135,7 +145,7 @@ TEST(Location, refuses_wrong_arguments_on_all_ranks) {
     const auto expect = [&](const std::function<void()>& call, const std::string& text) {
       expect_all(error_of(call), {comm.rank() == 1 ? "invalid_argument:" : "unavailable:", text});
     };
-    expect([&] { minloc(comm, values, indices); }, "minloc: there are 3 values, but 2 indices");
+    expect([&] { minloc(comm, values, indices); }, "minloc: the numbers of values (3) and of indices (2) differ");
     std::vector<std::int64_t> right(3);
     std::vector<std::int8_t> narrow(3);
     expect([&] { maxloc(comm, values, comm.rank() == 1 ? Elements(narrow) : Elements(right)); },
@@ -143,6 +153,9 @@ TEST(Location, refuses_wrong_arguments_on_all_ranks) {
     const TensorView on_gpu{values.data(), DType::f64, Shape{3}, Device{DeviceKind::gpu, 0}};
     expect([&] { maxloc(comm, comm.rank() == 1 ? Elements(on_gpu) : Elements(values), right); },
            "maxloc: the values are on");
+    const TensorView nowhere{nullptr, DType::f64, Shape{3}, Device{}};
+    expect([&] { maxloc(comm, comm.rank() == 1 ? Elements(nowhere) : Elements(values), right, {.name = "residual"}); },
+           "residual (maxloc): the address of the values is null");
     maxloc(comm, values, right);  // the communicator still works
   });
   on_ranks({2, 1}, [](Communicator& comm) {

@@ -3,10 +3,14 @@
 //
 // Steady steps do not allocate memory. A separate program, since it counts all allocations.
 
+#include <lockstep/collectives/location.hpp>
+
 #include "support/counted_allocations.hpp"
+#include "support/ranks.hpp"
 #include "unit/strategy/strategies.hpp"
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -83,6 +87,20 @@ TEST(SteadyStep, that_updates_a_variable_allocates_nothing) {
         0)
         << replicas << " replicas, in cross-replica context";
   }
+}
+
+TEST(SteadyCall, of_minloc_with_few_values_allocates_nothing) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    std::array<double, 10> values{};
+    std::array<std::int64_t, 10> indices{};
+    const auto call = [&] { minloc(comm, values, indices, {.name = "a name that is not short"}); };
+    for (int i = 0; i < 5; ++i) call();
+    const long before = allocations;
+    for (int i = 0; i < 100; ++i) call();
+    const long after = allocations;
+    call();  // the other rank counts until here
+    EXPECT_EQ(after - before, 0);
+  });
 }
 
 }  // namespace

@@ -14,9 +14,12 @@
 #include <lockstep/core/shape.hpp>
 #include <lockstep/core/tensor_view.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -57,6 +60,9 @@ struct OneItem {
   [[nodiscard]] std::span<const Item> list() const { return {&item, 1}; }
 };
 
+/// No memory has so many elements; MPI may say what it says to such a count.
+constexpr std::int64_t most_elements = std::int64_t{1} << 48;
+
 /// A reduction of this call; none if MPI must make it.
 struct ReductionCall {
   std::optional<Reduction> reduction;
@@ -64,7 +70,9 @@ struct ReductionCall {
   MPI_Datatype type;
 
   ReductionCall(std::int64_t elements, MPI_Datatype datatype, MPI_Op op)
-      : reduction(elements > 0 ? reduction_of(datatype, op) : std::nullopt), count(elements), type(datatype) {}
+      : reduction(elements > 0 && elements <= most_elements ? reduction_of(datatype, op) : std::nullopt),
+        count(elements),
+        type(datatype) {}
   [[nodiscard]] std::int64_t bytes() const {
     return reduction ? count * static_cast<std::int64_t>(reduction->bytes) : packed_bytes(count, type);
   }
@@ -77,7 +85,9 @@ struct ReductionCall {
 void reduce_with(const Group& group, Call call, const ReductionCall& what, const void* in, void* out, int root) {
   const Reduction& reduction = *what.reduction;
   const bool has_output = root < 0 || root == group.rank;
-  const auto options = named(call);
+  auto options = named(call);
+  if (reduction.form != Reduction::Form::plain && in == nullptr)
+    throw BadArgument{MPI_ERR_BUFFER, "the address of the input is null"};
   const auto reduce = [&](const OneItem& one) {
     root < 0 ? group.communicator.all_reduce(one.list(), reduction.op, options)
              : group.communicator.reduce(one.list(), reduction.op, root, options);
@@ -100,6 +110,9 @@ void reduce_with(const Group& group, Call call, const ReductionCall& what, const
       std::byte* const values = staging(StagingUse::input, what.count * 8);
       std::byte* const indices = staging(StagingUse::output, what.count * 8);
       split_pairs(reduction, static_cast<const std::byte*>(in), what.count, values, indices);
+      // only the name tells the ranks the root of the others
+      const std::string name = root < 0 ? std::string(options.name) : fmt::format("{} to rank {}", options.name, root);
+      options.name = name;
       const Shape shape{what.count};
       const TensorView value{values, reduction.dtype, shape, {}};
       const TensorView index{indices, reduction.index, shape, {}};
@@ -153,10 +166,11 @@ int reduce_scatter_block(const void* in, void* out, Count count, MPI_Datatype ty
 template <class Count>
 int reduce_scatter(const void* in, void* out, const Count counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   const int size = counts != nullptr ? ranks_of(comm) : 0;
+  const bool is_valid =
+      std::none_of(counts, counts + size, [](Count count) { return count < 0 || count > most_elements; });
   std::int64_t total = 0;
-  for (int i = 0; i < size; ++i) total += counts[i];
-  const bool is_valid = std::none_of(counts, counts + size, [](Count count) { return count < 0; });
-  const ReductionCall what(is_valid ? total : 0, type, op);
+  for (int i = 0; is_valid && i < size; ++i) total += counts[i];
+  const ReductionCall what(total, type, op);
   return serve(
       Call::Reduce_scatter, comm, what.is_plain(), what.bytes(),
       [&](const Group& group) {

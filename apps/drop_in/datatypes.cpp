@@ -178,32 +178,54 @@ T load(const std::byte* from) {
   return value;
 }
 
-/// Whether a type with this combiner must not be freed.
-bool is_predefined(int combiner) {
-  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
-         combiner == MPI_COMBINER_F90_INTEGER;
-}
+/// How a type was made.
+struct Making {
+  int combiner = MPI_COMBINER_NAMED;
+  /// The type that it was made of, if it was made of one, by MPI_Type_dup or MPI_Type_contiguous.
+  MPI_Datatype inner = MPI_DATATYPE_NULL;
+
+  explicit Making(MPI_Datatype type) {
+#if MPI_VERSION >= 4
+    // the functions without _c refuse types that were made with large counts
+    MPI_Count integers = 0;
+    MPI_Count addresses = 0;
+    MPI_Count large = 0;
+    MPI_Count types = 0;
+    if (PMPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &combiner) != MPI_SUCCESS || !has_inner())
+      return;
+    int integer = 0;
+    MPI_Count count = 0;
+    PMPI_Type_get_contents_c(type, integers, 0, large, 1, &integer, nullptr, &count, &inner);
+#else
+    int integers = 0;
+    int addresses = 0;
+    int types = 0;
+    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS || !has_inner()) return;
+    int integer = 0;
+    PMPI_Type_get_contents(type, integers, 0, 1, &integer, nullptr, &inner);
+#endif
+  }
+  [[nodiscard]] bool has_inner() const { return combiner == MPI_COMBINER_DUP || combiner == MPI_COMBINER_CONTIGUOUS; }
+  /// A predefined type must not be freed.
+  [[nodiscard]] bool is_predefined() const {
+    return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+           combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+  }
+};
 
 /// Whether `count` elements of `type` are stored without gaps, in the order in which MPI packs them.
 bool is_contiguous(MPI_Datatype type) {
-  int integers = 0;
-  int addresses = 0;
-  int types = 0;
-  int combiner = 0;
-  if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS) return false;
-  if (is_predefined(combiner)) {
+  const Making making(type);
+  if (making.is_predefined()) {
     MPI_Aint lower = 0;
     MPI_Aint extent = 0;
     PMPI_Type_get_extent(type, &lower, &extent);
     return lower == 0 && extent == packed_bytes(1, type);
   }
-  if (combiner != MPI_COMBINER_DUP && combiner != MPI_COMBINER_CONTIGUOUS) return false;
-  int count = 0;
-  MPI_Datatype inner = MPI_DATATYPE_NULL;
-  if (PMPI_Type_get_contents(type, integers, 0, 1, &count, nullptr, &inner) != MPI_SUCCESS) return false;
-  const bool result = is_contiguous(inner);
-  PMPI_Type_get_envelope(inner, &integers, &addresses, &types, &combiner);
-  if (!is_predefined(combiner)) PMPI_Type_free(&inner);
+  if (making.inner == MPI_DATATYPE_NULL) return false;
+  const bool result = is_contiguous(making.inner);
+  MPI_Datatype inner = making.inner;
+  if (!Making(inner).is_predefined()) PMPI_Type_free(&inner);
   return result;
 }
 
@@ -296,7 +318,9 @@ void join_pairs(const Reduction& reduction, const std::byte* values, const std::
 std::int64_t packed_bytes(std::int64_t count, MPI_Datatype type) {
   MPI_Count size = 0;  // that of PMPI_Type_size, an int, is undefined from 2 GiB on
   if (count <= 0 || type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) return 0;
-  return count * size;
+  std::int64_t bytes = 0;
+  const bool overflows = __builtin_mul_overflow(count, std::int64_t{size}, &bytes);
+  return overflows ? std::numeric_limits<std::int64_t>::max() : bytes;
 }
 
 void release_staging() {

@@ -80,7 +80,7 @@ static const char* missing_call(void) {
 #define FIRST(name, parameters, arguments)   \
   static int first_##name parameters {       \
     pthread_once(&found, find_real);         \
-    if (real.name == NULL) find_call("PMPI_" #name); \
+    if (real.name == NULL) LOAD(real.name, "PMPI_" #name); \
     return real.name arguments;              \
   }
 LOCKSTEP_EACH_CALL(FIRST)

@@ -90,6 +90,7 @@ def check_wrong_programs(checks, job, program):
     cases = {
         'counts-differ': ['MPI_Allreduce', r'f64 \[8\]', r'f64 \[4\]'],
         'calls-differ': ['MPI_Bcast', 'MPI_Allreduce', 'rank 0', 'rank 1'],
+        'roots-differ': ['MPI_Reduce to rank 0', 'MPI_Reduce to rank 1'],
         'forgotten': ['MPI_Barrier', 'deadline_exceeded', 'rank 2'],
         'stopped': ['MPI_Allreduce', 'rank 1'],
         'killed': ['rank 1|EXIT CODE: 9'],  # Hydra ends the job before the other ranks notice

@@ -114,6 +114,9 @@ class Test {
     base_ = all[static_cast<std::size_t>(below(random_, static_cast<int>(all.size())))];
     const int scale = below(random_, 50);
     count_ = scale == 0 ? below(random_, 20000) : scale < 5 ? 0 : 1 + below(random_, 40);
+#ifdef MPICH_VERSION
+    if (base_.gap().end > 0) count_ %= 100;  // MPICH 4.0.2 fails on messages of elements with gaps above 8 KiB
+#endif
     root_ = below(random_, group_.size);
     is_large_ = below(own_, 2) == 0;
     reference_is_large_ = below(random_, 2) == 0;
@@ -143,24 +146,36 @@ class Test {
     std::int64_t span;    ///< bytes of the buffer
     bool is_derived = false;
   };
+  /// MPI 4 makes types by functions with large counts, too, and tells the two kinds apart.
+  void make_type(int form, MPI_Datatype& type) {
+#if MPI_VERSION >= 4
+    if (is_large_) {
+      const std::array<MPI_Count, 2> lengths{1, 2};
+      const std::array<MPI_Count, 2> places{3, 0};
+      if (form == 1) MPI_Type_contiguous_c(3, base_.type, &type);
+      if (form == 2) MPI_Type_vector_c(2, 1, 2, base_.type, &type);
+      if (form == 3) MPI_Type_indexed_c(2, lengths.data(), places.data(), base_.type, &type);
+      if (form == 4) {
+        MPI_Datatype one = MPI_DATATYPE_NULL;
+        MPI_Type_contiguous_c(1, base_.type, &one);
+        MPI_Type_dup(one, &type);
+        MPI_Type_free(&one);
+      }
+      return;
+    }
+#endif
+    const std::array lengths{1, 2};
+    const std::array places{3, 0};
+    if (form == 1) MPI_Type_contiguous(3, base_.type, &type);
+    if (form == 2) MPI_Type_vector(2, 1, 2, base_.type, &type);
+    if (form == 3) MPI_Type_indexed(2, lengths.data(), places.data(), base_.type, &type);
+    if (form == 4) MPI_Type_dup(base_.type, &type);
+  }
   Layout layout(std::int64_t elements, int form) {
     const auto bytes = static_cast<std::int64_t>(base_.bytes);
     MPI_Datatype type = base_.type;
-    int per_type = 1;
-    if (form == 1) {
-      MPI_Type_contiguous(3, base_.type, &type);
-      per_type = 3;
-    } else if (form == 2) {
-      MPI_Type_vector(2, 1, 2, base_.type, &type);
-      per_type = 2;
-    } else if (form == 3) {
-      const std::array lengths{1, 2};
-      const std::array places{3, 0};
-      MPI_Type_indexed(2, lengths.data(), places.data(), base_.type, &type);
-      per_type = 3;
-    } else if (form == 4) {
-      MPI_Type_dup(base_.type, &type);
-    }
+    const int per_type = form == 1 || form == 3 ? 3 : form == 2 ? 2 : 1;
+    make_type(form, type);
     const bool is_derived = form != 0;
     if (is_derived) MPI_Type_commit(&type);
     MPI_Aint lower = 0;
@@ -202,10 +217,9 @@ class Test {
     Bytes other = out;
     const int a = call(tested(), mine.data());
     const int b = call(reference(), other.data());
-    if (const std::size_t used = base_.used_bytes(); used < base_.bytes) {
-      for (std::size_t i = used; i + base_.bytes - used <= mine.size(); i += base_.bytes)
-        std::copy_n(&mine[i], base_.bytes - used, &other[i]);
-    }
+    const auto [begin, end] = base_.gap();
+    for (std::size_t i = 0; begin < end && i + end <= mine.size(); i += base_.bytes)
+      std::copy(&mine[i + begin], &mine[i] + end, &other[i + begin]);
     expect(what, a == b && mine == other);
   }
 

@@ -50,6 +50,13 @@ void calls_differ() {
   rank == 0 ? MPI_Bcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD)
             : MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
+void roots_differ() {
+  struct {
+    double value = rank;
+    int index = rank;
+  } own, result;
+  MPI_Reduce(&own, &result, 1, MPI_DOUBLE_INT, MPI_MAXLOC, rank == 0 ? 0 : 1, MPI_COMM_WORLD);
+}
 void forgotten() {
   if (rank != size - 1) {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -345,6 +352,7 @@ struct Scenario {
 int main(int argc, char** argv) {
   constexpr Scenario scenarios[] = {{"counts-differ", counts_differ},
                                     {"calls-differ", calls_differ},
+                                    {"roots-differ", roots_differ},
                                     {"forgotten", forgotten},
                                     {"stopped", stopped},
                                     {"killed", killed},

@@ -4,6 +4,7 @@
 #include "typed_data.hpp"
 
 #include <complex>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -25,13 +26,27 @@ void put_floating(MPI_Datatype type, std::byte* at, double value) {
   }
 }
 
+template <class Value, class Index>
+void put_pair(std::byte* at, int value, int index) {
+  struct Pair {
+    Value value;
+    Index index;
+  };
+  put(at + offsetof(Pair, value), static_cast<Value>(value));
+  put(at + offsetof(Pair, index), static_cast<Index>(index));
+}
+
 /// Few values, so that many are equal.
 void put_pair(MPI_Datatype type, std::byte* at, Random& random) {
-  const int value = below(random, 3);
-  if (type == MPI_DOUBLE_INT) put(at, static_cast<double>(value));
-  if (type == MPI_LONG_INT) put(at, static_cast<long>(value));
-  if (type == MPI_2INT) put(at, value);
-  put(at + (type == MPI_2INT ? 4 : 8), below(random, 50));
+  const int value = below(random, 3) - 1;
+  const int index = below(random, 50);
+  if (type == MPI_FLOAT_INT) put_pair<float, int>(at, value, index);
+  if (type == MPI_DOUBLE_INT) put_pair<double, int>(at, value, index);
+  if (type == MPI_SHORT_INT) put_pair<short, int>(at, value, index);
+  if (type == MPI_LONG_INT) put_pair<long, int>(at, value, index);
+  if (type == MPI_2INT) put_pair<int, int>(at, value, index);
+  if (type == MPI_2REAL) put_pair<float, float>(at, value, index);
+  if (type == MPI_2DOUBLE_PRECISION) put_pair<double, double>(at, value, index);
 }
 
 template <class T>
@@ -57,10 +72,11 @@ void reduce(const std::vector<std::vector<std::byte>>& all, std::size_t count, b
 
 }  // namespace
 
-std::size_t Base::used_bytes() const {
-  if (kind == pair && bytes == 16) return 12;
-  if (type == MPI_LONG_DOUBLE && std::numeric_limits<long double>::digits == 64) return 10;
-  return bytes;
+Base::Gap Base::gap() const {
+  if (type == MPI_DOUBLE_INT || type == MPI_LONG_INT) return {12, 16};
+  if (type == MPI_SHORT_INT) return {2, 4};
+  if (type == MPI_LONG_DOUBLE && std::numeric_limits<long double>::digits == 64) return {10, bytes};
+  return {0, 0};
 }
 
 std::vector<MPI_Op> Base::operations() const {
@@ -77,22 +93,29 @@ std::vector<MPI_Op> Base::operations() const {
 }
 
 std::vector<Base> bases() {
-  return {{MPI_INT, 4, Base::integer},
-          {MPI_LONG, 8, Base::integer},
-          {MPI_UINT64_T, 8, Base::integer},
-          {MPI_SHORT, 2, Base::integer},
-          {MPI_SIGNED_CHAR, 1, Base::integer},
-          {MPI_UNSIGNED, 4, Base::integer},
-          {MPI_FLOAT, 4, Base::floating},
-          {MPI_DOUBLE, 8, Base::floating},
-          {MPI_C_DOUBLE_COMPLEX, 16, Base::complex},
-          {MPI_C_FLOAT_COMPLEX, 8, Base::complex},
-          {MPI_BYTE, 1, Base::byte},
-          {MPI_DOUBLE_INT, 16, Base::pair},
-          {MPI_2INT, 8, Base::pair},
-          {MPI_LONG_INT, 16, Base::pair},
-          {MPI_CHAR, 1, Base::other},
-          {MPI_LONG_DOUBLE, sizeof(long double), Base::other}};
+  std::vector<Base> bases{{MPI_INT, 4, Base::integer},
+                          {MPI_LONG, 8, Base::integer},
+                          {MPI_UINT64_T, 8, Base::integer},
+                          {MPI_SHORT, 2, Base::integer},
+                          {MPI_SIGNED_CHAR, 1, Base::integer},
+                          {MPI_UNSIGNED, 4, Base::integer},
+                          {MPI_FLOAT, 4, Base::floating},
+                          {MPI_DOUBLE, 8, Base::floating},
+                          {MPI_C_DOUBLE_COMPLEX, 16, Base::complex},
+                          {MPI_C_FLOAT_COMPLEX, 8, Base::complex},
+                          {MPI_BYTE, 1, Base::byte},
+                          {MPI_DOUBLE_INT, 16, Base::pair},
+                          {MPI_FLOAT_INT, 8, Base::pair},
+                          {MPI_SHORT_INT, 8, Base::pair},
+                          {MPI_2INT, 8, Base::pair},
+                          {MPI_LONG_INT, 16, Base::pair},
+                          {MPI_2REAL, 8, Base::pair},
+                          {MPI_2DOUBLE_PRECISION, 16, Base::pair},
+                          {MPI_CHAR, 1, Base::other},
+                          {MPI_LONG_DOUBLE, sizeof(long double), Base::other}};
+  // the last pairs are Fortran's, which some libraries lack
+  std::erase_if(bases, [](const Base& base) { return base.type == MPI_DATATYPE_NULL; });
+  return bases;
 }
 
 void fill(const Base& base, std::byte* to, std::int64_t count, std::uint64_t call, int rank) {

@@ -23,8 +23,12 @@ struct Base {
   std::size_t bytes;  ///< from one element to the next
   Kind kind;
 
-  /// Bytes of an element that have a meaning; the others may change when it is copied.
-  [[nodiscard]] std::size_t used_bytes() const;
+  /// The bytes of an element that have no meaning, and may change when it is copied.
+  struct Gap {
+    std::size_t begin;
+    std::size_t end;
+  };
+  [[nodiscard]] Gap gap() const;
   /// Whether the order of a sum or a product of such elements changes its bits.
   [[nodiscard]] bool rounds() const { return kind == floating || kind == complex; }
   /// The operations that MPI permits, but for logical ones and locations only those that are exact.

@@ -175,6 +175,13 @@ TEST(Location, names_calls_that_differ) {
       static_cast<void>(comm.rank() == 0 ? minloc(comm, value, 0) : maxloc(comm, value, 0));
     });
     expect_all(other, {"mismatch:", "minloc", "maxloc"});
+    float narrow = 1;
+    const std::string dtypes = error_of([&] {
+      double value = 1;
+      std::int32_t index = 1;
+      minloc(comm, comm.rank() == 0 ? Elements(value) : Elements(narrow), index);
+    });
+    expect_all(dtypes, {"mismatch:", "minloc", "f64", "f32"});
     const ReduceOptions named{.name = "residual"};
     const std::string same_name = error_of(
         [&] { static_cast<void>(comm.rank() == 0 ? minloc(comm, 1.0, 0, named) : maxloc(comm, 1.0, 0, named)); });

@@ -9,6 +9,7 @@
 #include <lockstep/device/tensor.hpp>
 
 #include "base/check.hpp"
+#include "collectives/internal_call.hpp"
 #include "core/visit_dtype.hpp"
 #include "kernels/arithmetic.hpp"
 
@@ -74,16 +75,6 @@ struct Operands {
   [[nodiscard]] std::int64_t count() const { return values.element_count(); }
   [[nodiscard]] std::size_t bytes() const { return values.byte_count() + indices.byte_count(); }
 };
-
-/// What all ranks find alike.
-void check_layout(const ReplicaLayout& layout, std::string_view call) {
-  if (layout.replicas() == layout.ranks()) return;
-  for (int rank = 0; rank < layout.ranks(); ++rank) {
-    if (layout.count(rank) == 1) continue;
-    throw_error(Code::invalid_argument, "{}: rank {} has {} replicas; the call requires one replica per rank", call,
-                rank, layout.count(rank));
-  }
-}
 
 void check(const Operands& what) {
   if (what.values.element_count() != what.indices.element_count()) {
@@ -214,7 +205,7 @@ void locate(const Communicator& communicator, std::string_view call, ReduceOp op
                          : fmt::format_to(std::back_inserter(name), "{} ({})", options.name, call);
   });
   const Operands what({name.data(), name.size()}, op, values.view(), indices.view());
-  detail::propagate(communicator, [&] { check_layout(communicator.layout(), what.call); }, detail::FoundBy::all_ranks);
+  detail::require_one_replica_per_rank(communicator, what.call);
   detail::propagate(communicator, [&] { check(what); });
   ReduceOptions how = options;
   how.order.reset();

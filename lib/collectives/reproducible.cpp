@@ -208,6 +208,7 @@ template <class T>
 double dot_of(const Communicator& communicator, std::span<const T> x, std::span<const T> y, std::int64_t offset,
               const ReduceOptions& options) {
   constexpr std::string_view call = "reproducible::dot";
+  detail::require_one_replica_per_rank(communicator, call);
   detail::propagate(communicator, [&] {
     check_offset(call, offset, x.size());
     if (x.size() == y.size()) return;
@@ -222,6 +223,7 @@ template <class T>
 double sum_of_elements(const Communicator& communicator, std::span<const T> x, std::int64_t offset,
                        const ReduceOptions& options) {
   constexpr std::string_view call = "reproducible::sum";
+  detail::require_one_replica_per_rank(communicator, call);
   detail::propagate(communicator, [&] { check_offset(call, offset, x.size()); });
   return sum_over_ranks(communicator, call, x.size(), offset, options,
                         [&](std::int64_t k) { return static_cast<double>(x[static_cast<std::size_t>(k)]); });

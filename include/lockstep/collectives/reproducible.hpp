@@ -28,9 +28,9 @@ namespace lockstep::reproducible {
 /// ranks. Products and sums are computed in double precision.
 ///
 /// Collective over `communicator`, with one replica per rank; every rank gets the same bits. Of `options`, `name` and
-/// `order` have no effect. Throws Error(invalid_argument) on all ranks if the parts overlap or leave a gap; on this
-/// rank if x and y have different lengths or `offset` is negative, and Error(unavailable) on the others. Thread-safety:
-/// as Communicator::all_gather.
+/// `order` have no effect. Throws Error(invalid_argument) on all ranks if the parts overlap or leave a gap, or if
+/// a rank has several replicas; on this rank if x and y have different lengths or `offset` is negative, and
+/// Error(unavailable) on the others. Thread-safety: as Communicator::all_gather.
 [[nodiscard]] LOCKSTEP_API double dot(const Communicator& communicator, std::span<const double> x,
                                       std::span<const double> y, std::int64_t offset,
                                       const ReduceOptions& options = {});

@@ -132,6 +132,14 @@ TEST(Reproducible, tells_the_other_ranks_about_a_wrong_argument) {
   });
 }
 
+TEST(Reproducible, refuses_several_replicas_of_a_rank) {
+  on_ranks({1, 2}, [](Communicator& comm) {
+    const std::vector<double> x(10, 1.0);
+    expect_all(error_of([&] { static_cast<void>(reproducible::sum(comm, x, comm.rank() * 10)); }),
+               {"invalid_argument: reproducible::sum: rank 1 has 2 replicas; the call requires one replica per rank"});
+  });
+}
+
 TEST(Reproducible, differs_from_another_call) {
   on_ranks({1, 1}, [](Communicator& comm) {
     const std::vector<double> x(10, 1.0);

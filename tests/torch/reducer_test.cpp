@@ -184,9 +184,9 @@ TEST(GradientReducer, names_a_parameter_that_the_module_has_moved) {
   Net net;
   GradientReducer reducer(comm, net);
   net.to(at::kDouble);
-  const std::string text = error_of([&] { loss(net, inputs(comm).to(at::kDouble)).backward(); });
-  expect_all(text, {"failed_precondition: GradientReducer: the dtype or device of \"", "create it after module.to()"});
-  expect_all(error_of([&] { reducer.finish(); }), {"the dtype or device of \""});
+  loss(net, inputs(comm).to(at::kDouble)).backward();  // PyTorch has made new nodes, which do not call the reducer
+  expect_all(error_of([&] { reducer.finish(); }),
+             {"failed_precondition: GradientReducer: the dtype or device of \"", "create it after module.to()"});
 }
 
 TEST(GradientReducer, accumulates_under_no_sync) {

@@ -239,9 +239,9 @@ struct GradientReducerOptions {
 /// gradients are set to zero by zero_grad(false). After zero_grad(true), autograd stores a new gradient, and the
 /// reducer copies it to the arena and makes parameter.grad() the view again. On a GPU, gradients are memory of PyTorch.
 /// Buckets are made of the parameters that require a gradient now, in reverse order. The module must keep the same
-/// parameters, dtypes and devices: call module.to() before; after it, backward or `finish` throws
-/// Error(failed_precondition). Buffers are not reduced. The module is not changed, except
-/// for its gradients; backward works as before when the reducer has been destroyed.
+/// parameters, dtypes and devices: call module.to() before; after it, `finish` throws
+/// Error(failed_precondition). Buffers are not reduced. The module is not changed, except for its gradients; backward
+/// works as before when the reducer has been destroyed.
 ///
 /// If a backward would change a gradient that is already being reduced, because the parameter has had a gradient
 /// since the last `finish`, backward throws Error(failed_precondition), which names the parameter. It throws
@@ -448,7 +448,6 @@ inline void GradientReducer::State::check_unmoved(const Parameter& parameter) co
 /// Autograd has stored the gradient.
 inline void GradientReducer::State::after_accumulation(std::size_t replica, std::size_t k, bool has_gradient) {
   Parameter& parameter = replicas[replica].parameters[k];
-  check_unmoved(parameter);
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   if (!has_gradient || !gradient.defined()) return;
   if (!gradient.is_same(parameter.gradient)) {

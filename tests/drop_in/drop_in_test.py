@@ -93,7 +93,7 @@ def check_wrong_programs(checks, job, program):
         'roots-differ': ['MPI_Reduce to rank 0', 'MPI_Reduce to rank 1'],
         'forgotten': ['MPI_Barrier', 'deadline_exceeded', 'rank 2'],
         'stopped': ['MPI_Allreduce', 'rank 1'],
-        'killed': ['rank 1|EXIT CODE: 9'],  # Hydra ends the job before the other ranks notice
+        'killed': ['rank 1|EXIT CODE: 9|KILLED BY SIGNAL: 9'],  # Hydra ends the job before the other ranks notice
     }
     for name, texts in cases.items():
         result = job.run(3, [program, name])

@@ -296,8 +296,15 @@ class Test {
   }
 
   void allgather() {
+#ifdef I_MPI_VERSION
+    // Intel MPI 2021.18 takes the count of what is sent for that of what is received
+    const int form = below(random_, 5);
+    Layout in = layout(6 * count_, form);
+    Layout out = layout(6 * count_, form);
+#else
     Layout in = any_layout(6 * count_);
     Layout out = any_layout(6 * count_);
+#endif
     const Bytes data = noise(in.span);
     const bool in_place = below(random_, 2) == 0;
     compare("allgather", noise(out.span * group_.size), [&](const Calls& calls, std::byte* to) {

@@ -462,7 +462,12 @@ class Test {
       expect(what, a == b && a != MPI_SUCCESS);
     };
     MPI_Comm comm = group_.comm;
-    switch (below(random_, 4)) {
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 50000000
+    constexpr int kinds = 3;  // MPICH 5.0.2 has an assertion that fails for a null type
+#else
+    constexpr int kinds = 4;
+#endif
+    switch (below(random_, kinds)) {
       case 0: both("count", [&](const Calls& c) { return c.Bcast(data.data(), -1, MPI_INT, 0, comm); }); break;
       case 1: both("root", [&](const Calls& c) { return c.Bcast(data.data(), 1, MPI_INT, group_.size, comm); }); break;
       case 2:

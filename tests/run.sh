@@ -52,8 +52,8 @@ common='-Dtests=enabled -Dwerror=true -Dkernels=few -Dcuda=disabled -Dman=disabl
 lines=
 
 jobs=$(nproc 2>/dev/null || echo 2)
-# Many tests wait for deadlines: more than there are processors keep these busy; with sanitizers, which compute more, one more.
-tests_at_once=$((jobs + 2))
+# Many tests wait for deadlines: one more than there are processors keeps these busy.
+tests_at_once=$((jobs + 1))
 counts=$(mktemp)
 trap 'rm -f "$counts"' EXIT
 
@@ -146,7 +146,6 @@ lane_mpich() {
 # The other compiler, its warnings and clang-tidy, with its address and undefined-behaviour sanitizers.
 lane_clang() {
   export QUICK_TESTS=1
-  tests_at_once=$((jobs + 1))
   lines='-g1 -fno-sanitize-recover=undefined'
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
@@ -165,7 +164,6 @@ lane_clang() {
 # Ranks as threads only: MPI is not instrumented, and what two processes share no sanitizer sees.
 lane_tsan() {
   export QUICK_TESTS=1
-  tests_at_once=$((jobs + 1))
   # What a GPU that never ends may still use is kept for ever: of one that is not there, its threads.
   export TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=0:report_thread_leaks=0"
   # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.

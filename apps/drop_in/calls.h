@@ -58,8 +58,8 @@
   LOCKSTEP_CALLS_WITH_COUNTS(DO, , int, int) \
   DO(Barrier, (MPI_Comm comm), (comm))
 
-/* One per function. The drop-in must not define a function that the MPI library lacks for which it is built: programs ask whether it is
- * there. */
+/* One per function. Programs ask whether a function is there, so the drop-in must not define functions that are missing
+ * in the MPI library for which it is built. */
 #if MPI_VERSION >= 4
 #define LOCKSTEP_EACH_CALL(DO) \
   LOCKSTEP_EACH_OPERATION(DO) \

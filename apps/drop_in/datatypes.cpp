@@ -153,7 +153,7 @@ bool is_permitted(const Operation& operation, Class what) {
   return false;
 }
 
-/// Calls `call` with a value of the C++ type of `dtype`, which is an integer or f32 or f64.
+/// Calls `call` with a value of the C++ type of `dtype`, which is an integer.
 template <class Call>
 void with_type(DType dtype, const Call& call) {
   switch (dtype) {
@@ -165,17 +165,8 @@ void with_type(DType dtype, const Call& call) {
     case DType::u32: return call(std::uint32_t{});
     case DType::i64: return call(std::int64_t{});
     case DType::u64: return call(std::uint64_t{});
-    case DType::f32: return call(float{});
-    case DType::f64: return call(double{});
     default: return;
   }
-}
-
-template <class T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
 }
 
 /// How a type was made.

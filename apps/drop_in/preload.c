@@ -47,22 +47,19 @@ static void* find_call(const char* name) {
 }
 
 /* ISO C has no conversion from void* to a function pointer; POSIX does. */
-#define LOAD(target, name)                 \
-  do {                                     \
-    void* const address = find_call(name); \
+#define STORE(target, found)                                         \
+  do {                                                               \
+    void* const address = found;                                     \
     memcpy((void*)&(target), (const void*)&address, sizeof address); \
   } while (0)
+#define LOAD(target, name) STORE(target, find_call(name))
 
 static struct lockstep_calls real;
 static pthread_once_t found = PTHREAD_ONCE_INIT;
 
 /* A function that the library lacks, as an older version may, stays NULL. */
 static void find_real(void) {
-#define FIND(name, parameters, arguments)                                          \
-  do {                                                                             \
-    void* const address = find("PMPI_" #name, RTLD_NEXT);                          \
-    memcpy((void*)&real.name, (const void*)&address, sizeof address);              \
-  } while (0);
+#define FIND(name, parameters, arguments) STORE(real.name, find("PMPI_" #name, RTLD_NEXT));
   LOCKSTEP_EACH_CALL(FIND)
 #undef FIND
 }
@@ -158,10 +155,8 @@ static lockstep_drop_in_start_function* open_drop_in(char* why, size_t size) {
   }
   lockstep_drop_in_check_function* check = NULL;
   lockstep_drop_in_start_function* start = NULL;
-  void* address = dlsym(library, "lockstep_drop_in_check");
-  memcpy((void*)&check, (const void*)&address, sizeof address);
-  address = dlsym(library, "lockstep_drop_in_start");
-  memcpy((void*)&start, (const void*)&address, sizeof address);
+  STORE(check, dlsym(library, "lockstep_drop_in_check"));
+  STORE(start, dlsym(library, "lockstep_drop_in_start"));
   if (check == NULL || start == NULL) {
     snprintf(why, size, "%.400s has another version", file);
     return NULL;
@@ -232,8 +227,9 @@ static void begin(void) {
   pthread_once(&found, find_real);
   char why[512] = "";
   lockstep_drop_in_start_function* start = NULL;
-  if (missing_call() != NULL) {
-    snprintf(why, sizeof why, "the MPI library of the program has no %s, and is older than that of lockstep", missing_call());
+  const char* const missing = missing_call();
+  if (missing != NULL) {
+    snprintf(why, sizeof why, "the MPI library of the program has no %s, and is older than that of lockstep", missing);
   } else {
     start = open_drop_in(why, sizeof why);
   }

@@ -35,28 +35,17 @@ using detail::throw_error;
 /// (measured on 2 and 4 ranks of a node).
 constexpr std::size_t most_gathered_bytes = 2048;
 
-bool is_index(DType dtype) {
-  switch (dtype) {
-    case DType::i32:
-    case DType::i64:
-    case DType::u32:
-    case DType::u64:
-    case DType::f32:
-    case DType::f64: return true;
-    default: return false;
-  }
-}
-
-/// Calls `fn.template operator()<T>()` for the C++ type of an index.
+/// Calls `fn.template operator()<T>()` for the C++ type of an index; returns false for any other dtype.
 template <class Fn>
-void visit_index(DType dtype, const Fn& fn) {
+bool visit_index(DType dtype, const Fn& fn) {
   switch (dtype) {
-    case DType::i32: return fn.template operator()<std::int32_t>();
-    case DType::i64: return fn.template operator()<std::int64_t>();
-    case DType::u32: return fn.template operator()<std::uint32_t>();
-    case DType::u64: return fn.template operator()<std::uint64_t>();
-    case DType::f32: return fn.template operator()<float>();
-    default: return fn.template operator()<double>();
+    case DType::i32: fn.template operator()<std::int32_t>(); return true;
+    case DType::i64: fn.template operator()<std::int64_t>(); return true;
+    case DType::u32: fn.template operator()<std::uint32_t>(); return true;
+    case DType::u64: fn.template operator()<std::uint64_t>(); return true;
+    case DType::f32: fn.template operator()<float>(); return true;
+    case DType::f64: fn.template operator()<double>(); return true;
+    default: return false;
   }
 }
 
@@ -81,7 +70,7 @@ void check(const Operands& what) {
     throw_error(Code::invalid_argument, "{}: the numbers of values ({}) and of indices ({}) differ", what.call,
                 what.values.element_count(), what.indices.element_count());
   }
-  if (!is_index(what.indices.dtype)) {
+  if (!visit_index(what.indices.dtype, []<class>() {})) {
     throw_error(Code::invalid_argument, "{}: the indices are {}; they must be i32, i64, u32, u64, f32 or f64",
                 what.call, to_string(what.indices.dtype));
   }
@@ -199,12 +188,13 @@ void reduce_twice(const Communicator& communicator, const Operands& what, const 
 void locate(const Communicator& communicator, std::string_view call, ReduceOp op, const Elements& values,
             const Elements& indices, const ReduceOptions& options) {
   // the name is compared between the ranks, and so tells a minimum from a maximum
-  fmt::memory_buffer name;
-  detail::propagate(communicator, [&] {
-    options.name.empty() ? fmt::format_to(std::back_inserter(name), "{}", call)
-                         : fmt::format_to(std::back_inserter(name), "{} ({})", options.name, call);
-  });
-  const Operands what({name.data(), name.size()}, op, values.view(), indices.view());
+  fmt::memory_buffer text;
+  std::string_view name = call;
+  if (!options.name.empty()) {
+    detail::propagate(communicator, [&] { fmt::format_to(std::back_inserter(text), "{} ({})", options.name, call); });
+    name = {text.data(), text.size()};
+  }
+  const Operands what(name, op, values.view(), indices.view());
   detail::require_one_replica_per_rank(communicator, what.call);
   detail::propagate(communicator, [&] { check(what); });
   ReduceOptions how = options;

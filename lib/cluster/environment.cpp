@@ -140,14 +140,15 @@ struct Environment::Node {
     local_rank = here.rank();
     const detail::ProcessorSet own = processors.front();
     processors.resize(static_cast<std::size_t>(job.nodes.ranks_here));
+    watch_processes(job, leader, here.get());
+    // No rank gets past this call, and ends, before every rank of the node watches it.
     constexpr int bytes = sizeof(detail::ProcessorSet);
     mpi::check(mpi::collectives().allgather(&own, bytes, MPI_BYTE, processors.data(), bytes, MPI_BYTE, here.get()),
                "MPI_Allgather");
-    find_processes(job, leader, here.get());
   }
 
  private:
-  void find_processes(detail::Job& job, int leader, MPI_Comm here) {
+  void watch_processes(detail::Job& job, int leader, MPI_Comm here) {
     job.processes.resize(processors.size());
     const detail::ProcessId own = detail::id_of_this_process();
     constexpr int bytes = sizeof(detail::ProcessId);

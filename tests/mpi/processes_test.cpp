@@ -22,23 +22,27 @@
 namespace lockstep::test {
 namespace {
 
+constexpr ReduceOptions one_second{.fail_after = std::chrono::seconds(1)};
+
 /// The other ranks time out while one rank is stopped; it does no harm when it continues.
 void check_stopped_rank(std::size_t elements) {
-  Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
+  Communicator comm = communicator_from(MPI_COMM_WORLD);
   if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";
   const Communicator calm = communicator_from(MPI_COMM_WORLD);
   std::vector<float, ArenaAllocator<float>> values(elements, 1.0f);
-  const auto reduce = [&] { comm.all_reduce(std::span<float>(values), ReduceOp::sum); };
-  reduce();
+  const auto reduce = [&](const ReduceOptions& options) {
+    comm.all_reduce(std::span<float>(values), ReduceOp::sum, options);
+  };
+  reduce({});
   const bool is_stopped = comm.rank() == comm.size() - 1;
   if (is_stopped) stop_this_process(std::chrono::milliseconds(0), std::chrono::milliseconds(2500));
-  EXPECT_EQ(code_of(reduce), Code::deadline_exceeded);
+  EXPECT_EQ(code_of([&] { reduce(one_second); }), Code::deadline_exceeded);
   const float mine = static_cast<float>(100 + comm.rank());
   std::fill(values.begin(), values.end(), mine);
   std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 1000 : 2500));
   for (const float value : values) ASSERT_EQ(value, mine);
   calm.barrier();
-  reduce();
+  reduce({});
   float sum = 0;
   for (int rank = 0; rank < comm.size(); ++rank) sum += static_cast<float>(100 + rank);
   for (const float value : values) ASSERT_EQ(value, sum);
@@ -46,7 +50,7 @@ void check_stopped_rank(std::size_t elements) {
 
 /// The same if ranks read the memory of others, and write only their own.
 void check_stopped_reader(std::int64_t elements) {
-  Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
+  Communicator comm = communicator_from(MPI_COMM_WORLD);
   if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";
   const Communicator calm = communicator_from(MPI_COMM_WORLD);
   const auto count = static_cast<std::size_t>(elements);
@@ -55,24 +59,24 @@ void check_stopped_reader(std::int64_t elements) {
   const ConstTensorView input{mine.data(), DType::f32, Shape{elements}};
   const TensorView output{all.data(), DType::f32, Shape{elements * comm.size()}, Device{}};
   const Item item{std::span(&input, 1), std::span(&output, 1)};
-  const auto gather = [&] { comm.all_gather(std::span(&item, 1)); };
+  const auto gather = [&](const ReduceOptions& options) { comm.all_gather(std::span(&item, 1), options); };
   const auto check = [&](float first) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::size_t rank = i / count;
       ASSERT_EQ(all[i], first + static_cast<float>(rank));
     }
   };
-  gather();
+  gather({});
   check(0.0f);
   const bool is_stopped = comm.rank() == comm.size() - 1;
   if (is_stopped) stop_this_process(std::chrono::milliseconds(0), std::chrono::milliseconds(2500));
-  EXPECT_EQ(code_of(gather), Code::deadline_exceeded);
+  EXPECT_EQ(code_of([&] { gather(one_second); }), Code::deadline_exceeded);
   std::fill(all.begin(), all.end(), -2.0f);
   std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 1000 : 2500));
   for (const float value : all) ASSERT_EQ(value, -2.0f);
   std::fill(mine.begin(), mine.end(), 10.0f + static_cast<float>(comm.rank()));
   calm.barrier();
-  gather();
+  gather({});
   check(10.0f);
 }
 

@@ -229,7 +229,7 @@ void check_stopped(StoppedThread::Call call, int flag) {
         std::vector<float> values(count, 1.0f);
         std::vector<float> result(3 * count, 0.0f);
         // an even number of calls: the next one, and the first of every epoch, share a place on the control blocks
-        comm.barrier();
+        comm.barrier(long_deadline());
         call(comm, values, result);
         if (comm.rank() == 2) {
           std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that all are there when it comes
@@ -253,7 +253,7 @@ void check_stopped(StoppedThread::Call call, int flag) {
         int tries = 0;
         while (StoppedThread::fails([&] { static_cast<void>(comm.recover()); })) ASSERT_LT(++tries, 20);
         values.assign(count, 1.0f);
-        comm.all_reduce(std::span(values), ReduceOp::sum);
+        comm.all_reduce(std::span(values), ReduceOp::sum, long_deadline());
         EXPECT_EQ(values.back(), 3.0f);
       },
       short_deadline(1000));

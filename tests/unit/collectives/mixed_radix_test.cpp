@@ -207,7 +207,7 @@ TEST(MixedRadix, is_agreed_on_like_everything_else) {
       const std::string error = error_of([&] { comm.all_reduce(std::span(value), ReduceOp::sum); });
       EXPECT_NE(error.find("rank 2 calls all_reduce sum of f32 [1] with LOCKSTEP_RADICES=r0"), std::string::npos)
           << error;
-      comm.barrier();
+      comm.barrier(long_deadline());
     });
   }
 }
@@ -238,8 +238,8 @@ TEST_P(MixedRadixFailures, name_the_rank_and_the_others_work_afterwards) {
       const std::string error = error_of([&] { check_all_reduce(comm, ReduceOp::sum); });
       EXPECT_NE(error.find("waiting for rank 2"), std::string::npos) << error;
     }
-    while (error_of([&] { comm.barrier(); }) != "none") {}
-    check_all_reduce(comm, ReduceOp::sum);
+    while (error_of([&] { comm.barrier(long_deadline()); }) != "none") {}
+    check_all_reduce(comm, ReduceOp::sum, long_deadline());
   });
 }
 

@@ -36,7 +36,7 @@ std::array<std::string, 2> errors_of(const std::function<void(Communicator&)>& b
         errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm); });
         // the sequence of the pair is in order, and so are the collectives
         check_ring(comm);
-        comm.barrier();
+        comm.barrier(long_deadline());
       },
       short_deadline());
   return errors;

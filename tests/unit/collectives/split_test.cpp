@@ -127,8 +127,8 @@ TEST(Communicators, that_two_ranks_use_in_opposite_order_are_late_and_name_both_
         both_are_late.arrive_and_wait();
         // each has timed out waiting for the other, and throws that failure once; then both work
         (void)error_of([&] { use(first.rank() != 0); });
-        first.barrier();
-        second.barrier();
+        first.barrier(long_deadline());
+        second.barrier(long_deadline());
       },
       short_deadline());
   expect_all(errors[0],

@@ -72,6 +72,7 @@ void keep_trace_ranges(bool keeps) {
     const MutexLock lock(all.mutex);
     all.complete.clear();
     all.complete.reserve(most_ranges);
+    all.dropped = 0;
     all.new_names.resize(all.numbers.size());  // a second trace of the process has the names of the first one, too
     for (const auto& [name, number] : all.numbers) all.new_names[number] = name;
   }

@@ -23,7 +23,7 @@ struct CompleteRange {
 struct TakenRanges {
   std::vector<CompleteRange> ranges;
   std::vector<std::string> new_names;  ///< names that no earlier result has
-  std::uint64_t dropped = 0;           ///< number of all ranges so far that were left out, because there were too many
+  std::uint64_t dropped = 0;           ///< ranges since keep_trace_ranges that were left out: there were too many
 };
 
 /// Number of ranges that are kept for the next call of take_trace_ranges.

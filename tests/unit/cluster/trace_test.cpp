@@ -4,8 +4,10 @@
 // The merge of trace files: clocks of several hosts, files that end early.
 
 #include "cluster/trace_merge.hpp"
+#include "cluster/trace_ranges.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/cluster/trace.hpp>
 
 #include "support/temporary_directory.hpp"
 
@@ -125,6 +127,22 @@ std::string write_file(const test::TemporaryDirectory& directory, std::size_t cu
   std::string path = (directory.path() / "lockstep-12-rank3.trace").string();
   std::ofstream(path, std::ios::binary) << text.substr(0, text.size() - cut);
   return path;
+}
+
+TEST(TraceRanges, that_do_not_fit_are_counted_for_each_trace) {
+  keep_trace_ranges(true);
+  for (std::size_t k = 0; k < most_ranges + 3; ++k) const TraceRange range("step");
+  const TakenRanges first = take_trace_ranges();
+  EXPECT_EQ(first.ranges.size(), most_ranges);
+  EXPECT_EQ(first.dropped, 3);
+  keep_trace_ranges(false);
+  keep_trace_ranges(true);
+  { const TraceRange range("step"); }
+  const TakenRanges second = take_trace_ranges();
+  keep_trace_ranges(false);
+  EXPECT_EQ(second.ranges.size(), 1);
+  EXPECT_EQ(second.dropped, 0);
+  EXPECT_EQ(second.new_names, std::vector<std::string>{"step"});
 }
 
 TEST(TraceFile, of_a_rank_that_was_killed_is_read_up_to_its_end) {

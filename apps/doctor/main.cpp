@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -30,6 +30,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace {
 
@@ -71,12 +72,21 @@ double start_seconds() {
   return seconds > 0 ? std::clamp(seconds, 1.0, 60.0) : 60;
 }
 
+/// The value of --seconds. Throws std::runtime_error.
+double seconds_of(const std::string& text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0.1) || !(seconds <= 3600))
+    throw std::runtime_error(fmt::format("--seconds={}: expected a number of seconds from 0.1 to 3600", text));
+  return seconds;
+}
+
 /// Returns false if the text of an option such as --help has been printed. Throws po::error or std::runtime_error.
 bool parse(int argc, char** argv, Options& options) {
   po::options_description all("options");
   all.add_options()("json", "print findings, facts and measurements as JSON")("quick", "do not measure pairs of ranks")(
-      "seconds", po::value<double>(&options.job.seconds)->default_value(10, "10"),
-      "time for all pairs, from 0.1 to 3600")("help,h", "print this text")("version", options::version_help);
+      "seconds", po::value<std::string>()->default_value("10"), "time for all pairs, from 0.1 to 3600")(
+      "help,h", "print this text")("version", options::version_help);
   po::variables_map values;
   constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   po::store(po::command_line_parser(argc, argv).options(all).style(style).positional({}).run(), values);
@@ -89,9 +99,7 @@ bool parse(int argc, char** argv, Options& options) {
     std::cout << options::version_text("lockstep-doctor");
     return false;
   }
-  if (!(options.job.seconds >= 0.1) || !(options.job.seconds <= 3600))
-    throw std::runtime_error(
-        fmt::format("--seconds={:g}: expected a number of seconds from 0.1 to 3600", options.job.seconds));
+  options.job.seconds = seconds_of(values["seconds"].as<std::string>());
   options.is_json = values.contains("json");
   options.job.is_quick = values.contains("quick");
   options.job.start_seconds = start_seconds();

@@ -51,7 +51,7 @@ def with_variables(code, severity, parts, **variables):
 
 
 def wrong_options():
-    for options, part in ((['--seconds', '0'], '--seconds=0'), (['--sec', '1'], '--sec'), (['--quick', 'now'], 'lockstep-doctor:')):
+    for options, part in ((['--seconds', '0'], '--seconds=0'), (['--seconds', '1s'], '--seconds=1s: expected a number'), (['--sec', '1'], '--sec'), (['--quick', 'now'], 'lockstep-doctor:')):
         result = launcher.run(0, doctor, *options)
         expect(result.returncode == 2, f'{options}: exit code {result.returncode}')
         expect_in([part, '--help'], result.stderr)

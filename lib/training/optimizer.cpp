@@ -3,6 +3,7 @@
 
 #include <lockstep/training/optimizer.hpp>
 
+#include "base/check.hpp"
 #include "base/phrases.hpp"
 #include "training/optimizer_state.hpp"
 
@@ -11,10 +12,29 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <unordered_set>
 
 namespace lockstep {
 
 Optimizer::~Optimizer() = default;
+
+std::vector<MirroredVariable<float>> detail::checked_parameters(std::string_view optimizer, Strategy& strategy,
+                                                                std::vector<MirroredVariable<float>> parameters) {
+  std::unordered_set<Variable> seen;
+  for (const Variable& parameter : parameters) {
+    if (!strategy.extended().variable_created_in_scope(parameter)) {
+      throw_error(Code::invalid_argument,
+                  "{}: variable \"{}\" of parameters was not created by strategy; pass the strategy that created it",
+                  optimizer, parameter.name());
+    }
+    if (!seen.insert(parameter).second) {
+      throw_error(Code::invalid_argument,
+                  "{}: variable \"{}\" stands twice in parameters; list it once, and pass the sum of its gradients",
+                  optimizer, parameter.name());
+    }
+  }
+  return parameters;
+}
 
 void detail::check_gradients(std::span<const MirroredVariable<float>> parameters, const GradientList& gradients,
                              float learning_rate, std::string_view call) {

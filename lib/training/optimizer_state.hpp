@@ -19,17 +19,10 @@
 
 namespace lockstep::detail {
 
-/// Returns `parameters`. Throws Error(invalid_argument) unless `strategy` created all of them.
-[[nodiscard]] inline std::vector<MirroredVariable<float>> checked_parameters(
-    std::string_view optimizer, Strategy& strategy, std::vector<MirroredVariable<float>> parameters) {
-  for (const Variable& parameter : parameters) {
-    if (strategy.extended().variable_created_in_scope(parameter)) continue;
-    throw_error(Code::invalid_argument,
-                "{}: variable \"{}\" of parameters was not created by strategy; pass the strategy that created it",
-                optimizer, parameter.name());
-  }
-  return parameters;
-}
+/// Returns `parameters`. Throws Error(invalid_argument), whose text begins with `optimizer`, unless `strategy` created
+/// all of them and each is a different variable.
+[[nodiscard]] std::vector<MirroredVariable<float>> checked_parameters(std::string_view optimizer, Strategy& strategy,
+                                                                      std::vector<MirroredVariable<float>> parameters);
 
 /// Creates a variable of zeros per parameter for the optimizer's state, named `<parameter>/<slot>` and not trainable.
 /// Collective.

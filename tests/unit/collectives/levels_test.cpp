@@ -10,6 +10,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
+#include "support/op_cases.hpp"
 #include "support/quick.hpp"
 #include "support/ranks.hpp"
 #include "transport/loopback/loopback_transport.hpp"
@@ -91,50 +92,18 @@ std::vector<Node> nodes() {
   return all;
 }
 
-struct Case {
-  ReduceOp op;
-  std::vector<TensorCase> tensors;
-  std::vector<Bytes> expected;
-};
-
-Case make_case(ReduceOp op, std::vector<TensorCase> tensors, int replicas) {
-  Case result{op, std::move(tensors), {}};
-  std::erase_if(result.tensors, [op](const TensorCase& tensor) { return !supports(op, tensor.dtype); });
-  for (std::size_t i = 0; i < result.tensors.size(); ++i)
-    result.expected.push_back(reduced(op, result.tensors[i], i, replicas));
-  return result;
-}
-
 /// Sizes that travel with the agreement, and sizes on both sides of a line and of a stage's share.
-std::vector<Case> cases(int replicas) {
-  std::vector<Case> all;
+std::vector<OpCase> cases(int replicas) {
+  std::vector<OpCase> all;
   const std::vector<TensorCase> medium{{DType::f32, 1}, {DType::bf16, 33}, {DType::f64, 700},  {DType::i8, 77},
                                        {DType::f32, 0}, {DType::f16, 999}, {DType::f32, 3001}, {DType::i32, 64}};
   for (const ReduceOp op : some_of<ReduceOp>({ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::bxor})) {
-    all.push_back(make_case(op, medium, replicas));
-    all.push_back(make_case(op, {{op == ReduceOp::bxor ? DType::i32 : DType::f64, 1}}, replicas));
-    all.push_back(make_case(op, {{DType::i32, 9}, {DType::f16, 20}, {DType::f32, 11}}, replicas));
+    all.push_back(op_case(op, medium, replicas));
+    all.push_back(op_case(op, {{op == ReduceOp::bxor ? DType::i32 : DType::f64, 1}}, replicas));
+    all.push_back(op_case(op, {{DType::i32, 9}, {DType::f16, 20}, {DType::f32, 11}}, replicas));
   }
-  all.push_back(make_case(ReduceOp::sum, {{DType::f32, 20'001}, {DType::bf16, 5003}}, replicas));
+  all.push_back(op_case(ReduceOp::sum, {{DType::f32, 20'001}, {DType::bf16, 5003}}, replicas));
   return all;
-}
-
-int wrong_results(Communicator& comm, const Case& what, bool is_in_place) {
-  Batch batch(what.tensors, comm.layout(), comm.rank());
-  for (std::size_t i = 0; i < what.tensors.size(); ++i) {
-    const DType result = result_dtype(what.op, what.tensors[i].dtype);
-    if (is_in_place && result == what.tensors[i].dtype) {
-      batch.reduce_in_place(i);
-    } else if (comm.rank() != 1 || i % 2 == 0) {  // not every rank wants everything
-      batch.add_output(i, result, what.tensors[i].count);
-    }
-  }
-  comm.all_reduce(batch.items(), what.op);
-  int wrong = 0;
-  for (std::size_t i = 0; i < what.tensors.size(); ++i) {
-    for (const Bytes& result : batch.results(i)) wrong += result != what.expected[i] ? 1 : 0;
-  }
-  return wrong;
 }
 
 void on_node(const Node& node, const CommunicatorOptions& base, const std::function<void(Communicator&)>& body) {
@@ -158,8 +127,9 @@ TEST_P(LevelsOf, a_node_change_no_bits) {
   const auto all = cases(std::accumulate(GetParam().replicas.begin(), GetParam().replicas.end(), 0));
   std::atomic<int> wrong{0};
   on_node(GetParam(), long_limits(), [&](Communicator& comm) {
-    for (const Case& what : all) {
-      for (const bool is_in_place : {false, true, true}) wrong += wrong_results(comm, what, is_in_place);
+    for (const OpCase& what : all) {
+      for (const auto place : {Results::Place::on_some_ranks, Results::Place::in_place, Results::Place::in_place})
+        wrong += wrong_results(comm, what, {.place = place});
     }
   });
   EXPECT_EQ(wrong.load(), 0);
@@ -177,7 +147,7 @@ TEST_P(LevelsOf, a_node_change_no_bits_of_memory_that_cannot_be_mapped) {
     std::atomic<int> wrong{0};
     on_node(GetParam(), long_limits(), [&](Communicator& comm) {
       CommunicatorAccess::set_test_hooks(comm, &hooks);
-      for (const Case& what : all) wrong += wrong_results(comm, what, true);
+      for (const OpCase& what : all) wrong += wrong_results(comm, what, {.place = Results::Place::in_place});
     });
     EXPECT_EQ(wrong.load(), 0);
   }

@@ -7,6 +7,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
+#include "support/op_cases.hpp"
 #include "support/quick.hpp"
 #include "support/ranks.hpp"
 #include "support/silent_transport.hpp"
@@ -52,69 +53,29 @@ void on(std::vector<Communicator> ranks, const std::function<void(Communicator&)
   for (Communicator& comm : ranks) threads.emplace_back([&body, &comm] { body(comm); });
 }
 
-/// Every dtype in one list, and sizes on both sides of every grain.
-std::vector<TensorCase> every_dtype() {
-  std::vector<TensorCase> tensors;
-  for (int d = 0; d < dtype_count; ++d) tensors.push_back({static_cast<DType>(d), 1 + (d * 37) % 90});
-  tensors.insert(tensors.begin() + 3, {DType::f32, 0});
-  tensors.push_back({DType::f32, 700});
-  tensors.push_back({DType::f16, 0});
-  return tensors;
-}
-
-struct OpCase {
-  ReduceOp op;
-  std::vector<TensorCase> tensors;
-  std::vector<Bytes> expected;
-};
-
-std::vector<OpCase> every_op(int replicas) {
-  std::vector<OpCase> ops;
-  for (int o = 0; o < reduce_op_count; ++o) {
-    OpCase& op = ops.emplace_back(OpCase{static_cast<ReduceOp>(o), every_dtype(), {}});
-    std::erase_if(op.tensors, [&](const TensorCase& tensor) { return !supports(op.op, tensor.dtype); });
-    for (std::size_t i = 0; i < op.tensors.size(); ++i)
-      op.expected.push_back(reduced(op.op, op.tensors[i], i, replicas));
-  }
-  return ops;
-}
-
-enum class Placement { apart, in_place };
-
-int wrong_results(Communicator& comm, const OpCase& op, Placement placement) {
-  Batch batch(op.tensors, comm.layout(), comm.rank());
-  for (std::size_t i = 0; i < op.tensors.size(); ++i) {
-    const DType result = result_dtype(op.op, op.tensors[i].dtype);
-    if (placement == Placement::in_place && result == op.tensors[i].dtype) {
-      batch.reduce_in_place(i);
-    } else if (comm.rank() != 1 || i % 2 == 0) {  // not every rank wants everything
-      batch.add_output(i, result, op.tensors[i].count);
-      batch.add_output(i, result, op.tensors[i].count);
-    }
-  }
-  comm.all_reduce(batch.items(), op.op);
-  int wrong = 0;
-  for (std::size_t i = 0; i < op.tensors.size(); ++i) {
-    for (const Bytes& result : batch.results(i)) wrong += result != op.expected[i] ? 1 : 0;
-  }
-  return wrong;
-}
-
 using detail::NodePath;
+
+/// Sizes on both sides of every grain.
+std::vector<OpCase> cases_of(const std::vector<int>& counts) {
+  return every_op(std::accumulate(counts.begin(), counts.end(), 0), {{DType::f32, 700}, {DType::f16, 0}});
+}
+
+Results results_with(int segments) {
+  return {segments == 1 ? Results::Place::on_some_ranks : Results::Place::in_place, 2};
+}
 
 class MixedRadixAllReduce : public testing::TestWithParam<std::vector<int>> {};
 
 TEST_P(MixedRadixAllReduce, has_the_bits_of_the_tree_with_any_radices_and_segments) {
   const std::vector<int>& counts = GetParam();
-  const auto ops = every_op(std::accumulate(counts.begin(), counts.end(), 0));
+  const auto ops = cases_of(counts);
   int count = 0;
   for (const std::string& pattern : some_of(patterns)) {
     for (const int segments : {1, 3}) {
       std::atomic<int> wrong{0};
       const std::size_t per_node = 1 + static_cast<std::size_t>(count++) % 4;
       on(communicators(counts, per_node, {pattern, segments}), [&](Communicator& comm) {
-        for (const OpCase& op : ops)
-          wrong += wrong_results(comm, op, segments == 1 ? Placement::apart : Placement::in_place);
+        for (const OpCase& op : ops) wrong += wrong_results(comm, op, results_with(segments));
       });
       EXPECT_EQ(wrong.load(), 0) << pattern << " in " << segments << " segments, " << per_node << " ranks per node";
     }
@@ -123,15 +84,14 @@ TEST_P(MixedRadixAllReduce, has_the_bits_of_the_tree_with_any_radices_and_segmen
 
 TEST_P(MixedRadixAllReduce, has_them_if_the_ranks_of_a_node_share_memory) {
   const std::vector<int>& counts = GetParam();
-  const auto ops = every_op(std::accumulate(counts.begin(), counts.end(), 0));
+  const auto ops = cases_of(counts);
   int count = 0;
   for (const std::string& pattern : some_of<std::string>({"n.0", "n.r0", "n.2.f2", "n.f3", "2.0", ""})) {
     for (const int segments : {1, 3}) {
       std::atomic<int> wrong{0};
       const std::size_t per_node = 1 + static_cast<std::size_t>(count++) % 4;
       on(communicators(counts, per_node, {pattern, segments}, {}, NodePath::memory), [&](Communicator& comm) {
-        for (const OpCase& op : ops)
-          wrong += wrong_results(comm, op, segments == 1 ? Placement::apart : Placement::in_place);
+        for (const OpCase& op : ops) wrong += wrong_results(comm, op, results_with(segments));
       });
       EXPECT_EQ(wrong.load(), 0) << pattern << " in " << segments << " segments, " << per_node << " ranks per node";
     }

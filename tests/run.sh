@@ -139,7 +139,7 @@ lane_mpich() {
   # but for MPI the build of the plain lane
   build mpich build-mpich -Dmpi=mpich || return
   check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 \
-    creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3 drop-in abi
+    creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3 drop-in abi hosts-programs
   check mpich-apps build-mpich --timeout-multiplier 2 programs examples
 }
 

@@ -7,7 +7,8 @@
 
 Each host is a network namespace with its own host name, IPC, /dev/shm, temporary directory and share of the CPUs. A bridge
 connects the hosts, so ranks of different hosts communicate through TCP only. All hosts are inside one process namespace,
-which is removed when this program ends for any reason. Needs iproute2, util-linux, Open MPI, and root or user namespaces.
+which is removed when this program ends for any reason. Needs iproute2, util-linux, Open MPI or MPICH, and root or user
+namespaces.
 
 All hosts have the same kernel, so memory can be opened across them: only MPI can tell which ranks share a node.
 """
@@ -73,11 +74,13 @@ def cpus_of(index, count):
 
 
 def open_mpi_version(mpirun):
-    """The major version; raises Unavailable for another MPI."""
+    """The major version; None for Hydra, the launcher of MPICH. Raises Unavailable for another launcher."""
     text = subprocess.run([mpirun, '--version'], capture_output=True, text=True).stdout
+    if text.startswith('HYDRA'):
+        return None
     words = text.splitlines()[0].split() if 'Open MPI' in text or 'OpenRTE' in text else []
     if not words:
-        raise Unavailable(f'{mpirun} is not Open MPI')
+        raise Unavailable(f'{mpirun} is neither of Open MPI nor of MPICH')
     return int(words[-1].split('.')[0])
 
 
@@ -140,6 +143,9 @@ class Hosts:
         """The command that starts `program`, a list of words, with ranks[i] ranks on host i + 1."""
         where = ','.join(f'h{i}:{count}' for i, count in enumerate(ranks, 1))
         agent = os.path.join(self.folder, 'agent')
+        if self.version is None:
+            words = [self.mpirun, '-n', str(sum(ranks)), '-hosts', where, '-launcher', 'ssh', '-launcher-exec', agent, *options, *program]
+            return self._on_first(agent, words)
         tcp = ['--mca', 'btl_tcp_if_include', 'eth0', '--mca', 'pml', 'ob1']
         if self.version >= 5:
             launch = ['--prtemca', 'plm', 'ssh', '--prtemca', 'plm_ssh_agent', agent, '--prtemca', 'oob_tcp_if_include', 'eth0',
@@ -150,6 +156,9 @@ class Hosts:
         # waiting ranks must yield, because ranks share cores
         words = [self.mpirun, '-n', str(sum(ranks)), '--host', where, *launch, *tcp, '--bind-to', 'none', '--mca',
                  'mpi_yield_when_idle', '1', *options, *program]
+        return self._on_first(agent, words)
+
+    def _on_first(self, agent, words):
         return [agent, 'h1', f'cd {shlex.quote(os.getcwd())} && exec {shlex.join(words)}']
 
     def start(self, ranks, program, options=(), **more):

@@ -17,7 +17,9 @@ def passes(program, ranks):
     def case():
         with hosts.Hosts(len(ranks), mpirun=mpirun) as these:
             result = these.run(ranks, [program])
-        tap.expect(result.returncode == 0, f'exit code {result.returncode}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}')
+            # MPICH before 4.2 may hang in MPI_Finalize between hosts that have only TCP (docs/troubleshooting.md)
+            is_ended_late = these.version is None and 'MPI_Finalize has not returned within' in result.stderr
+        tap.expect(result.returncode == 0 or is_ended_late, f'exit code {result.returncode}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}')
         tap.expect('[  PASSED  ]' in result.stdout, result.stdout[-3000:])
 
     return case

@@ -181,9 +181,8 @@ void finalize_within_deadline(mpi::Comm job, Watches processes, const FinalizeOp
   } catch (const std::exception& error) {
     log_warning("Environment: MPI is finalized without a deadline: {}", error.what());
   }
-  const bool has_others = job.get() != MPI_COMM_NULL && job.size() > 1;
   job = {};
-  if (has_others) pause_before_finalize();
+  if (options.has_other_nodes) pause_before_finalize();
   MPI_Finalize();
 }
 

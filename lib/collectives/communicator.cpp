@@ -171,6 +171,10 @@ Request Communicator::recv_async(std::span<const TensorView> tensors, int source
   return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
 }
 
+int CommunicatorAccess::ranks_on_same_processors(const Communicator& communicator) {
+  return engine(communicator).transport().ranks_on_same_processors();
+}
+
 void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop) {
   const detail::MutexLock lock(communicator.state_->mutex);
   communicator.state_->parallel_loop = std::move(loop);

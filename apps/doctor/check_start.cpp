@@ -18,6 +18,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace doctor {
@@ -164,6 +165,33 @@ void check_hosts(const JobFacts& job, std::vector<Finding>& findings) {
                       {}});
 }
 
+/// Whether `version`, such as "MPICH Version:      4.0.2", is of MPICH before 4.2.
+bool is_old_mpich(std::string_view version) {
+  if (!version.starts_with("MPICH")) return false;
+  version.remove_prefix(std::min(version.find_first_of("0123456789"), version.size()));
+  int major = 0;
+  int minor = 0;
+  const char* const end = version.data() + version.size();
+  const auto [point, error] = std::from_chars(version.data(), end, major);
+  if (error != std::errc{} || point == end || std::from_chars(point + 1, end, minor).ec != std::errc{}) return false;
+  return major < 4 || (major == 4 && minor < 2);
+}
+
+void check_end(const JobFacts& job, std::vector<Finding>& findings) {
+  if (job.ranks.empty()) return;
+  const RankFacts& first = job.ranks.front();
+  const bool is_on_one_node =
+      std::all_of(job.ranks.begin(), job.ranks.end(), [&](const RankFacts& facts) { return facts.node == first.node; });
+  if (is_on_one_node || !is_old_mpich(first.mpi_version) || first.mpi_device != "ch4:ucx") return;
+  findings.push_back(
+      {Severity::warning,
+       start,
+       "MPICH before 4.2 with UCX: over TCP, MPI_Finalize hangs on several nodes if a rank still waits "
+       "in a call while another one is in MPI_Finalize",
+       "use MPICH 4.2 or newer, or another MPI; with InfiniBand or another network with RDMA, ignore this",
+       {}});
+}
+
 void check_clocks(const JobFacts& job, std::vector<Finding>& findings) {
   if (job.size == 1) return;
   bool is_measured = true;
@@ -305,6 +333,7 @@ void check_start(const JobFacts& job, std::vector<Finding>& findings) {
          {}});
   check_versions(job, findings);
   check_hosts(job, findings);
+  check_end(job, findings);
   check_clocks(job, findings);
 }
 

@@ -46,6 +46,7 @@ struct RankFacts {
   int node = 0;                   ///< lowest rank that shares memory with this rank, from MPI
   bool has_mpi = false;           ///< whether MPI_Init_thread has returned
   std::string mpi_version;        ///< first line of MPI_Get_library_version
+  std::string mpi_device;         ///< of MPICH, from the same text, such as "ch4:ucx"
   std::string thread_level;       ///< "multiple", "serialized", "funneled" or "single"
   std::string environment_error;  ///< text with which the constructor of lockstep::Environment failed
   std::string library;            ///< path of the library, or of the program if it is linked statically
@@ -98,12 +99,12 @@ struct JobFacts {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Interface, name, address, is_up, is_loopback)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Limits, memlock, stack, core, file, space, nofile)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Gpus, status, usable, devices, driver, hides_devices)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankFacts, rank, size, node, has_mpi, mpi_version, thread_level,
-                                                environment_error, library, library_hash, host, machine, variables,
-                                                library_variables, processors, cores, cores_of_host, processor_limit,
-                                                interfaces, shm_bytes, shm_free, can_write_shm, has_arena, arena,
-                                                huge_pages, limits, ptrace_scope, cma_error, gpus, compute_ms,
-                                                clock_offset_s, clock_error_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankFacts, rank, size, node, has_mpi, mpi_version, mpi_device,
+                                                thread_level, environment_error, library, library_hash, host, machine,
+                                                variables, library_variables, processors, cores, cores_of_host,
+                                                processor_limit, interfaces, shm_bytes, shm_free, can_write_shm,
+                                                has_arena, arena, huge_pages, limits, ptrace_scope, cma_error, gpus,
+                                                compute_ms, clock_offset_s, clock_error_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Link, first, second, is_between_hosts, latency_us, bandwidth_gbs,
                                                 all_reduce_us, error)
 

@@ -19,13 +19,16 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,6 +60,20 @@ void read_library(RankFacts& facts) {
   facts.gpus.usable = lockstep::gpu_count();
 }
 
+/// The word after "MPICH Device:" in MPI's text about itself; empty if there is none.
+std::string device_of_mpich() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  std::string_view rest(text.data(), static_cast<std::size_t>(length));
+  constexpr std::string_view title = "MPICH Device:";
+  const std::size_t at = rest.find(title);
+  if (at == std::string_view::npos) return {};
+  rest.remove_prefix(at + title.size());
+  rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+  return std::string(rest.substr(0, rest.find_first_of(" \t\n")));
+}
+
 void read_mpi(RankFacts& facts, int level) {
   MPI_Comm_rank(MPI_COMM_WORLD, &facts.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &facts.size);
@@ -66,6 +83,7 @@ void read_mpi(RankFacts& facts, int level) {
                        : level == MPI_THREAD_FUNNELED   ? "funneled"
                                                         : "single";
   facts.mpi_version = lockstep::build_info().mpi_version;
+  facts.mpi_device = device_of_mpich();
 }
 
 /// The lowest rank that shares memory with this one. Blocks; the parent process bounds it.

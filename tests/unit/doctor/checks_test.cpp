@@ -74,6 +74,24 @@ TEST(Checks, find_nothing_in_a_healthy_job) {
   for (const Finding& each : check_all(healthy_job(6, 2))) EXPECT_EQ(each.severity, Severity::ok) << each.text;
 }
 
+TEST(Checks, report_an_mpich_that_hangs_in_finalize_between_nodes) {
+  const auto job_with = [](const char* version, const char* device, int per_host) {
+    JobFacts job = healthy_job(4, per_host);
+    for (RankFacts& facts : job.ranks) {
+      facts.mpi_version = version;
+      facts.mpi_device = device;
+    }
+    return job;
+  };
+  constexpr const char* old = "MPICH Version:\t4.0.2";
+  expect_text(only_finding(job_with(old, "ch4:ucx", 2), Severity::warning), "MPI_Finalize hangs");
+  for (const JobFacts& job :
+       {job_with(old, "ch4:ucx", 4), job_with(old, "ch4:ofi", 2), job_with("MPICH Version:      4.2.0", "ch4:ucx", 2),
+        job_with("MPICH Version:      5.0.2", "ch4:ucx", 2), job_with("MPICH", "ch4:ucx", 2)}) {
+    for (const Finding& each : check_all(job)) EXPECT_EQ(each.severity, Severity::ok) << each.text;
+  }
+}
+
 TEST(Checks, report_a_failed_start) {
   JobFacts job = healthy_job(1, 1);
   job.start_error = "MPI_Init_thread did not return within 5 s";

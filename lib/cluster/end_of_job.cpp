@@ -34,6 +34,7 @@ struct Members {
   Mutex mutex;
   std::vector<JobMember*> list LOCKSTEP_GUARDED_BY(mutex);
   bool ends_with_mpi LOCKSTEP_GUARDED_BY(mutex) = false;
+  bool has_other_nodes LOCKSTEP_GUARDED_BY(mutex) = false;
 };
 
 /// Never destroyed, because threads may use communicators while the process ends.
@@ -52,11 +53,33 @@ std::atomic<std::int64_t> deadline_ms{no_deadline};
 std::atomic<Clock::rep> abort_time{0};
 std::atomic<int> abort_code{exit_code::failure};
 
+/// In MPI_Finalize of MPICH before 4.2 over UCX and TCP, a rank asks each other rank for an answer, and then waits for
+/// all ranks in a barrier in which it answers no more. A rank that still makes calls of MPI answers before it asks;
+/// no rank answers it then, and the job hangs (pull request 6596 of MPICH). Ranks come to MPI_Finalize at nearly the
+/// same time, after their last exchange. A pause of all ranks then makes the hang unlikely where they do not share
+/// processors.
+void pause_before_finalize() {
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40200000
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+#endif
+}
+
 int end_members(MPI_Comm, int, void*, void*) {
   Members& all = members();
   const MutexLock lock(all.mutex);
   for (JobMember* const member : all.list) member->on_finalize();
+  if (all.has_other_nodes) pause_before_finalize();
   return MPI_SUCCESS;
+}
+
+/// Makes MPI_Finalize call `end_members` first.
+void end_with_mpi(Members& all) LOCKSTEP_REQUIRES(all.mutex) {
+  if (all.ends_with_mpi || !mpi::is_active()) return;
+  int key = MPI_KEYVAL_INVALID;
+  mpi::check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_members, &key, nullptr), "MPI_Comm_create_keyval");
+  mpi::check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+  mpi::check(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");  // the attribute keeps the key alive
+  all.ends_with_mpi = true;
 }
 
 [[noreturn]] void wait_for_the_end() noexcept {
@@ -122,12 +145,14 @@ void join_job(JobMember& member) {
   Members& all = members();
   const MutexLock lock(all.mutex);
   all.list.push_back(&member);
-  if (all.ends_with_mpi || !mpi::is_active()) return;
-  int key = MPI_KEYVAL_INVALID;
-  mpi::check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_members, &key, nullptr), "MPI_Comm_create_keyval");
-  mpi::check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
-  mpi::check(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");  // the attribute keeps the key alive
-  all.ends_with_mpi = true;
+  end_with_mpi(all);
+}
+
+void note_other_nodes() {
+  Members& all = members();
+  const MutexLock lock(all.mutex);
+  all.has_other_nodes = true;
+  end_with_mpi(all);
 }
 
 void leave_job(JobMember& member) noexcept {

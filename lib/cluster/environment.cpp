@@ -231,7 +231,7 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
   detail::set_hash_log(node->hash_log);
   node->trace_directory = settings.trace_directory;
   node->finalize = {settings.warn_after, options.finalize_after.value_or(settings.fail_after)};
-  node->finalize.has_other_nodes = node->count > 1;
+  if (node->count > 1) detail::note_other_nodes();
   node_ = std::move(node);
   if (rank_ == 0) detail::report_unknown_variables();
 }

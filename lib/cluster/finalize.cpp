@@ -156,16 +156,6 @@ void await_all(LastBarrier& barrier, const FinalizeOptions& options) {
   }
 }
 
-/// In MPI_Finalize of MPICH before 4.2 over UCX and TCP, a rank asks each other rank for an answer, and then waits for
-/// all ranks in a barrier in which it answers no more. A rank that still makes calls of MPI answers before it asks;
-/// no rank answers it then, and the job hangs (pull request 6596 of MPICH). A pause of all ranks after the last barrier
-/// makes this unlikely where ranks do not share processors.
-void pause_before_finalize() {
-#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40200000
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-#endif
-}
-
 }  // namespace
 
 void finalize_within_deadline(mpi::Comm job, Watches processes, const FinalizeOptions& options) {
@@ -182,7 +172,6 @@ void finalize_within_deadline(mpi::Comm job, Watches processes, const FinalizeOp
     log_warning("Environment: MPI is finalized without a deadline: {}", error.what());
   }
   job = {};
-  if (options.has_other_nodes) pause_before_finalize();
   MPI_Finalize();
 }
 

@@ -20,7 +20,6 @@ struct FinalizeOptions {
   /// Whether the Job never had an attachment. If so, and if other ranks are missing after 100 ms, sends a message with
   /// absence_tag to all ranks.
   bool is_absent = false;
-  bool has_other_nodes = false;  ///< whether the job has several nodes
 };
 
 /// Finalizes MPI when all ranks have called this function. If a rank does not call this function within `fail_after`,

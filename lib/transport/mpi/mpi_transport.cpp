@@ -9,6 +9,7 @@
 #include "base/mutex.hpp"
 #include "bindings/mpi/mpi.hpp"
 #include "bindings/mpi/pending.hpp"
+#include "cluster/end_of_job.hpp"
 #include "transport/mpi/context.hpp"
 #include "transport/mpi/inbox.hpp"
 #include "transport/mpi/mpi_group.hpp"
@@ -48,6 +49,7 @@ class MpiTransport final : public Transport {
                 [this](int a, int b) { return context_rank(a) < context_rank(b); });
     }
     free_silent_ends();
+    if (nodes_ > 1) note_other_nodes();
     const auto lock = mpi::serialize();
     inbox_ = std::make_unique<Inbox>(comm_, tags_.of_messages(), number_);
   }

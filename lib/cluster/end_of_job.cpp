@@ -53,11 +53,11 @@ std::atomic<std::int64_t> deadline_ms{no_deadline};
 std::atomic<Clock::rep> abort_time{0};
 std::atomic<int> abort_code{exit_code::failure};
 
-/// In MPI_Finalize of MPICH before 4.2 over UCX and TCP, a rank asks each other rank for an answer, and then waits for
-/// all ranks in a barrier in which it answers no more. A rank that still makes calls of MPI answers before it asks;
-/// no rank answers it then, and the job hangs (pull request 6596 of MPICH). Ranks come to MPI_Finalize at nearly the
-/// same time, after their last exchange. A pause of all ranks then makes the hang unlikely where they do not share
-/// processors.
+/// In MPI_Finalize of MPICH before 4.2 over UCX and TCP, a rank closes its connections, which needs progress on the
+/// other ranks, and then waits for all ranks in a barrier without making progress. If another rank has made this
+/// progress in an earlier call of MPI, it cannot close its own connections any more, and the job hangs (pull request
+/// 6596 of MPICH). So all ranks pause between their last exchange and MPI_Finalize. A rank that is late by more than
+/// the pause, for example because ranks share processors, can still make the job hang.
 void pause_before_finalize() {
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40200000
   std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -38,8 +38,8 @@ class JobMember {
 void join_job(JobMember& member);
 /// Removes a member. Waits while a function of this member is being called. Thread-safe.
 void leave_job(JobMember& member) noexcept;
-/// Notes that this process exchanges messages with other nodes: with an MPI whose MPI_Finalize can hang then, it pauses
-/// before. Thread-safe.
+/// Records that the job has ranks on other nodes. With MPICH before 4.2, this process then pauses before MPI_Finalize.
+/// Attaches the attribute, like join_job. Thread-safe.
 void note_other_nodes();
 /// Calls `on_last_barrier` of all members.
 void pass_last_barrier() noexcept;

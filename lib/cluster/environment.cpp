@@ -141,7 +141,7 @@ struct Environment::Node {
     const detail::ProcessorSet own = processors.front();
     processors.resize(static_cast<std::size_t>(job.nodes.ranks_here));
     watch_processes(job, leader, here.get());
-    // No rank gets past this call, and ends, before every rank of the node watches it.
+    // No rank leaves this call, and so none can end, before every rank of the node watches it.
     constexpr int bytes = sizeof(detail::ProcessorSet);
     mpi::check(mpi::collectives().allgather(&own, bytes, MPI_BYTE, processors.data(), bytes, MPI_BYTE, here.get()),
                "MPI_Allgather");

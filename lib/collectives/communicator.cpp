@@ -171,8 +171,11 @@ Request Communicator::recv_async(std::span<const TensorView> tensors, int source
   return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
 }
 
-int CommunicatorAccess::ranks_on_same_processors(const Communicator& communicator) {
-  return engine(communicator).transport().ranks_on_same_processors();
+int CommunicatorAccess::replicas_on_same_processors(const Communicator& communicator) {
+  int replicas = 0;
+  for (const int rank : engine(communicator).transport().ranks_on_same_processors())
+    replicas += communicator.layout().count(rank);
+  return replicas;
 }
 
 void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop) {

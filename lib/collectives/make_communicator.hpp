@@ -52,8 +52,8 @@ struct CommunicatorAccess {
                                                   const CommunicatorOptions& options, const ReplicaLayout& layout);
   /// From now on, large reductions of this rank run in `loop`, so that other threads may share their work. Local.
   static void share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop);
-  /// Number of ranks of `communicator`, including this one, that may run on the processors of this rank. Local.
-  [[nodiscard]] static int ranks_on_same_processors(const Communicator& communicator);
+  /// Number of replicas of the ranks that may run on exactly the processors of this rank, including its own. Local.
+  [[nodiscard]] static int replicas_on_same_processors(const Communicator& communicator);
   [[nodiscard]] static detail::Engine& engine(const Communicator& communicator);
   /// For tests. `hooks` must outlive the communicator. Local; to be called before the first operation of the
   /// communicator.

@@ -21,11 +21,6 @@ namespace {
 
 constexpr std::chrono::milliseconds default_fail_after = std::chrono::seconds(300);
 
-/// Number of threads that run replicas on the processors of this rank.
-int threads_on_own_processors(const Communicator& communicator) {
-  return CommunicatorAccess::ranks_on_same_processors(communicator) * communicator.local_replicas();
-}
-
 bool are_of_several_kinds(const std::vector<Device>& devices) {
   return std::any_of(devices.begin(), devices.end(),
                      [&](Device device) { return device.kind != devices.front().kind; });
@@ -36,9 +31,10 @@ std::string numbered(const std::string& name) {
   return fmt::format("{} #{}", name, ++made);
 }
 
-/// Number of threads that share a parallel loop; 1 if there are more threads than processors.
+/// Number of threads that share a parallel loop; 1 if the processors of this rank run more replicas than they are.
 int threads_for_loops(const Communicator& communicator) {
-  return threads_on_own_processors(communicator) <= detail::allowed_cpus().count ? communicator.local_replicas() : 1;
+  const int replicas = CommunicatorAccess::replicas_on_same_processors(communicator);
+  return replicas <= detail::allowed_cpus().count ? communicator.local_replicas() : 1;
 }
 
 }  // namespace
@@ -53,7 +49,8 @@ ReplicaTeam::ReplicaTeam(std::string name, Communicator communicator, std::vecto
       first_replica_id_(communicator_.layout().first(communicator_.rank())),
       fail_after_(communicator_.options().fail_after.value_or(default_fail_after)),
       devices_are_mixed_(are_of_several_kinds(devices_)),
-      waiter_(std::make_shared<Waiter>(WaitPolicy::for_threads(threads_on_own_processors(communicator_)))),
+      waiter_(std::make_shared<Waiter>(
+          WaitPolicy::for_threads(CommunicatorAccess::replicas_on_same_processors(communicator_)))),
       parallel_loop_(std::make_shared<detail::ParallelLoop>(threads_for_loops(communicator_),
                                                             [waiter = waiter_] { waiter->wake(); })),
       seen_(devices_.size()) {

@@ -28,9 +28,10 @@ std::vector<MirroredVariable<float>> detail::checked_parameters(std::string_view
                   optimizer, parameter.name());
     }
     if (!seen.insert(parameter).second) {
-      throw_error(Code::invalid_argument,
-                  "{}: variable \"{}\" stands twice in parameters; list it once, and pass the sum of its gradients",
-                  optimizer, parameter.name());
+      throw_error(
+          Code::invalid_argument,
+          "{}: variable \"{}\" appears more than once in parameters; list it once, and pass the sum of its gradients",
+          optimizer, parameter.name());
     }
   }
   return parameters;

@@ -115,9 +115,10 @@ class Transport {
   [[nodiscard]] virtual int rank() const noexcept = 0;
   [[nodiscard]] virtual int size() const noexcept = 0;
   [[nodiscard]] virtual int nodes() const noexcept = 0;
-  /// Number of ranks, including this rank, that could run on exactly the processors of this rank when the group was
-  /// made: all ranks of the node if no rank is bound, and 1 if each rank is bound to a processor of its own.
-  [[nodiscard]] virtual int ranks_on_same_processors() const noexcept = 0;
+  /// The ranks, including this rank, that could run on exactly the processors of this rank when the group was made: all
+  /// ranks of the node if no rank is bound, and this rank if each rank is bound to a processor of its own. Not those
+  /// whose processors are partly the same.
+  [[nodiscard]] virtual std::vector<int> ranks_on_same_processors() const = 0;
   /// For each rank, the lowest rank that shares memory with that rank. The same on all ranks.
   [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
   /// The processes of the ranks of this rank's node, in the order of their ranks. Empty if ranks are threads.

@@ -73,8 +73,8 @@ def cpus_of(index, count):
     return cpus[len(cpus) * index // count:len(cpus) * (index + 1) // count] if len(cpus) >= count else cpus
 
 
-def open_mpi_version(mpirun):
-    """The major version; None for Hydra, the launcher of MPICH. Raises Unavailable for another launcher."""
+def launcher_version(mpirun):
+    """The major version of Open MPI; None for Hydra, the launcher of MPICH. Raises Unavailable for another launcher."""
     text = subprocess.run([mpirun, '--version'], capture_output=True, text=True).stdout
     if text.startswith('HYDRA'):
         return None
@@ -90,7 +90,7 @@ class Hosts:
     def __init__(self, count, rate=None, mpirun='mpirun'):
         self.count = count
         self.mpirun = mpirun
-        self.version = open_mpi_version(mpirun)
+        self.version = launcher_version(mpirun)
         self.folder = tempfile.mkdtemp(prefix='hosts-', dir='/tmp')  # a short path, because sockets are in it
         self.holders = []
         try:

@@ -28,7 +28,7 @@ class LOCKSTEP_API Adam final : public Optimizer {
  public:
   /// Creates the optimizer's state. Collective. `parameters` are variables of `strategy`.
   /// Throws Error(invalid_argument) for a beta outside [0, 1), an epsilon that is not positive, and a parameter
-  /// that `strategy` did not create or that stands twice.
+  /// that `strategy` did not create or that appears more than once.
   Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const AdamOptions& options = {});
 
  private:

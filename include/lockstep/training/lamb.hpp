@@ -35,7 +35,7 @@ class LOCKSTEP_API Lamb final : public Optimizer {
  public:
   /// Creates the optimizer's state. Collective. `parameters` are variables of `strategy`.
   /// Throws Error(invalid_argument) for a beta outside [0, 1), an epsilon that is not positive, a negative decay,
-  /// and a parameter that `strategy` did not create or that stands twice.
+  /// and a parameter that `strategy` did not create or that appears more than once.
   Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const LambOptions& options = {});
 
  private:

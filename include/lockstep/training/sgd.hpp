@@ -22,7 +22,7 @@ class LOCKSTEP_API Sgd final : public Optimizer {
  public:
   /// Creates the optimizer's state. Collective. `parameters` are variables of `strategy`.
   /// Throws Error(invalid_argument) for a momentum outside [0, 1), and for a parameter that `strategy` did not
-  /// create or that stands twice.
+  /// create or that appears more than once.
   Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const SgdOptions& options = {});
 
  private:

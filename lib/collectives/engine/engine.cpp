@@ -35,8 +35,8 @@ constexpr std::chrono::milliseconds time_of_late_ranks(1);
 
 /// Returns a high number if each replica on the processors of this rank can have a processor of its own.
 int spins_before_yield(const Transport& transport, int local_replicas) {
-  return transport.ranks_on_same_processors() * local_replicas <= allowed_cpus().count ? Backoff::own_core_spins
-                                                                                       : Backoff::shared_core_spins;
+  const int ranks = static_cast<int>(transport.ranks_on_same_processors().size());
+  return ranks * local_replicas <= allowed_cpus().count ? Backoff::own_core_spins : Backoff::shared_core_spins;
 }
 
 std::unique_ptr<Agreement> make_agreement(Transport& transport, ControlChannel& control) {

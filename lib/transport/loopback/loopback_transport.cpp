@@ -13,6 +13,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -116,7 +117,11 @@ class LoopbackTransport final : public Transport {
     for (int rank = 0; rank < size(); ++rank) count += leader(rank) == rank ? 1 : 0;
     return count;
   }
-  int ranks_on_same_processors() const noexcept override { return size(); }
+  std::vector<int> ranks_on_same_processors() const override {
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
   NodeGroup* node_group() noexcept override { return nodes() == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept override { return nodes() == 1 ? nullptr : group_.get(); }

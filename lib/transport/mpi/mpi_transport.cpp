@@ -86,7 +86,9 @@ class MpiTransport final : public Transport {
   int rank() const noexcept override { return ranks_.rank; }
   int size() const noexcept override { return ranks_.size(); }
   int nodes() const noexcept override { return nodes_; }
-  int ranks_on_same_processors() const noexcept override { return ranks_.on_same_processors; }
+  std::vector<int> ranks_on_same_processors() const override {
+    return ranks_.on_same_processors.empty() ? std::vector<int>{rank()} : ranks_.on_same_processors;
+  }
   std::span<const int> node_leaders() const noexcept override { return ranks_.leaders; }
   NodeGroup* node_group() noexcept override { return nodes_ == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept override { return nodes_ > 1 ? group_.get() : nullptr; }

@@ -51,12 +51,20 @@ TEST(ReduceOp, combines_bits_of_integers_and_bool_only) {
   }
 }
 
+TEST(ReduceOp, adds_and_multiplies_all_but_bool_and_compares_everything) {
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::prod})
+      EXPECT_EQ(supports(op, dtype), dtype != DType::boolean) << to_string(op) << " " << to_string(dtype);
+    for (const ReduceOp op : {ReduceOp::min, ReduceOp::max})
+      EXPECT_TRUE(supports(op, dtype)) << to_string(op) << " " << to_string(dtype);
+  }
+}
+
 TEST(ReduceOp, gives_f64_for_the_mean_of_integers) {
   EXPECT_EQ(result_dtype(ReduceOp::mean, DType::i32), DType::f64);
   EXPECT_EQ(result_dtype(ReduceOp::sum, DType::i32), DType::i32);
   EXPECT_EQ(accumulation_dtype(ReduceOp::sum, DType::bf16), DType::f32);
-  EXPECT_FALSE(supports(ReduceOp::sum, DType::boolean));
-  EXPECT_TRUE(supports(ReduceOp::max, DType::boolean));
 }
 
 }  // namespace

@@ -219,7 +219,7 @@ TEST(Optimizer, refuses_options_and_gradients_that_do_not_fit) {
   for (const auto& make : std::vector<std::function<void()>>{[&] { Sgd sgd(strategy, {w, v, w}); },
                                                              [&] { Adam adam(strategy, {w, v, w}); },
                                                              [&] { Lamb lamb(strategy, {w, v, w}); }})
-    expect_error(Code::invalid_argument, {": variable \"w\" stands twice in parameters"}, make);
+    expect_error(Code::invalid_argument, {": variable \"w\" appears more than once in parameters"}, make);
   expect_error(Code::invalid_argument, {"weight_decay is -1"},
                [&] { Lamb lamb(strategy, {w}, {.weight_decay = -1.0F}); });
   Sgd sgd(strategy, {w});

@@ -171,8 +171,9 @@ bool is_old_mpich(std::string_view version) {
   version.remove_prefix(std::min(version.find_first_of("0123456789"), version.size()));
   int major = 0;
   int minor = 0;
-  const char* const end = version.data() + version.size();
-  const auto [point, error] = std::from_chars(version.data(), end, major);
+  const char* const begin = version.data();
+  const char* const end = begin + version.size();
+  const auto [point, error] = std::from_chars(begin, end, major);
   if (error != std::errc{} || point == end || std::from_chars(point + 1, end, minor).ec != std::errc{}) return false;
   return major < 4 || (major == 4 && minor < 2);
 }

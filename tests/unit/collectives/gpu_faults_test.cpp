@@ -53,7 +53,7 @@ TEST(GpuMismatch, is_found_before_nccl_is_called) {
   const FakeGpus fakes({.devices = 4});
   const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
     sum(comm, device_of, 10);
-    comm.barrier();
+    comm.barrier(long_deadline());
     const int before = fakes.nccl().calls().count("all_reduce");
     const auto error = thrown_by([&] { sum(comm, device_of, comm.rank() == 0 ? 3 : 4); });
     EXPECT_EQ(fakes.nccl().calls().count("all_reduce"), before);
@@ -230,9 +230,9 @@ TEST(GpuFaults, of_a_hung_operation_are_the_deadline_on_every_rank) {
         fakes, two_ranks,
         [&](Communicator& comm, const DeviceOf& device_of) {
           sum(comm, device_of, 10);
-          comm.barrier();
+          comm.barrier(long_deadline());
           if (comm.rank() == 1) fakes.nccl().never_end(1);
-          comm.barrier();
+          comm.barrier(long_deadline());
           sum(comm, device_of, 1000);
         },
         options);
@@ -246,9 +246,9 @@ TEST(GpuFaults, that_nccl_reports_are_the_error_of_every_rank) {
   const FakeGpus fakes({.devices = 4});
   const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
     sum(comm, device_of, 10);
-    comm.barrier();
+    comm.barrier(long_deadline());
     if (comm.rank() == 0) fakes.nccl().fail_launch(2, NcclResult::remote_error);
-    comm.barrier();
+    comm.barrier(long_deadline());
     sum(comm, device_of, 1000);
   });
   for (const std::string& error : errors) expect_all(error, {"unavailable:", "NCCL"});
@@ -261,9 +261,9 @@ TEST(GpuFaults, end_pending_requests_and_those_behind_them) {
       fakes, two_ranks,
       [&](Communicator& comm, const DeviceOf& device_of) {
         sum(comm, device_of, 10);
-        comm.barrier();
+        comm.barrier(long_deadline());
         if (comm.rank() == 0) fakes.nccl().never_end(0);
-        comm.barrier();
+        comm.barrier(long_deadline());
         const std::vector<TensorCase> tensors{{DType::f32, 100}};
         std::vector<Batch> batches;
         std::vector<Request> requests;
@@ -290,9 +290,9 @@ TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs_unchanged) {
         Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
         batch.add_output(0, DType::f32, 1000, device_of(0));
         const std::vector<Item> items = batch.items();
-        comm.barrier();
+        comm.barrier(long_deadline());
         if (comm.rank() == 0) fakes.cuda().calls().fail("malloc_from_pool_async", 1, CudaStatus::out_of_memory);
-        comm.barrier();
+        comm.barrier(long_deadline());
         const auto error = thrown_by([&] { comm.all_reduce(items, ReduceOp::sum); });
         int replica = comm.layout().first(comm.rank());
         for (const ConstTensorView& input : items.front().inputs) EXPECT_EQ(read(input), leaf(tensor, 0, replica++));
@@ -314,10 +314,10 @@ TEST(GpuFaults, of_a_lost_device_reach_all_ranks_and_no_other_communicator) {
         batch.reduce_in_place(0);
         const std::vector<Item> items = batch.items();
         Communicator other = comm.duplicate(comm.options());
-        comm.all_reduce(items, ReduceOp::sum);
-        comm.barrier();
+        comm.all_reduce(items, ReduceOp::sum, long_deadline());
+        comm.barrier(long_deadline());
         if (comm.rank() == 0) fakes.cuda().fail_next_work(0, CudaStatus::illegal_address);
-        comm.barrier();
+        comm.barrier(long_deadline());
         for (int call = 0; call < 3; ++call) {
           expect_all(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }),
                      {"unavailable:", "an illegal memory access was encountered"});
@@ -350,8 +350,8 @@ TEST_P(GpuBadCalls, are_errors_in_bounded_time) {
         const std::vector<Item> items = batch.items();
         const Item whole = items.front();
         const Item shared{whole.inputs.first(comm.rank() == 0 ? 1 : 0), whole.outputs};
-        comm.all_reduce(items, ReduceOp::sum);
-        comm.barrier();
+        comm.all_reduce(items, ReduceOp::sum, long_deadline());
+        comm.barrier(long_deadline());
         if (comm.rank() == 0) {
           if (GetParam().is_cuda) {
             fakes.cuda().calls().fail(GetParam().name, GetParam().nth, CudaStatus::launch_failure);
@@ -359,7 +359,7 @@ TEST_P(GpuBadCalls, are_errors_in_bounded_time) {
             fakes.nccl().calls().fail(GetParam().name, GetParam().nth, NcclResult::internal_error);
           }
         }
-        comm.barrier();
+        comm.barrier(long_deadline());
         for (int k = 0; k < 3; ++k) {
           static_cast<void>(error_of([&] { comm.broadcast(std::span(&shared, 1), 0); }));
           static_cast<void>(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }));

@@ -167,7 +167,7 @@ TEST(GpuSharingFaults, of_a_client_or_proxy_with_a_hung_gpu_are_the_deadline_on_
           Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), [device](int) { return device; });
           batch.reduce_in_place(0);
           const std::vector<Item> items = batch.items();
-          comm.all_reduce(items, ReduceOp::sum);
+          comm.all_reduce(items, ReduceOp::sum, long_deadline());
           if (comm.rank() == rank) {
             const detail::cuda::CurrentDevice current(device.index);
             const auto stand_still = [is_released] {
@@ -193,7 +193,7 @@ TEST(GpuSharingFaults, of_nccl_on_a_proxy_are_the_error_of_clients_too) {
     const FakeGpus fakes(cuda_of(two_of_three));
     const auto errors = errors_of_sharing(fakes, two_of_three, [&](Communicator& comm, const DeviceOf& device_of) {
       if (comm.rank() == 0) fakes.nccl().fail_launch(leader, SharedNcclResult::remote_error);
-      comm.barrier();
+      comm.barrier(long_deadline());
       sum_once(comm, device_of);
     });
     for (const std::string& error : errors) expect_all(error, {"unavailable:", "NCCL"});
@@ -207,7 +207,7 @@ TEST(GpuSharingFaults, of_a_hung_operation_are_the_deadline_of_clients_too) {
   testing::internal::CaptureStderr();
   const auto errors = errors_of_sharing(fakes, two_of_three, [&](Communicator& comm, const DeviceOf& device_of) {
     if (comm.rank() == 0) fakes.nccl().never_end(1);
-    comm.barrier();
+    comm.barrier(long_deadline());
     sum_once(comm, device_of);
   });
   for (const std::string& error : errors)
@@ -227,10 +227,10 @@ TEST(GpuSharingFaults, of_a_device_of_a_client_a_proxy_or_neither_are_the_error_
           Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
           batch.reduce_in_place(0);
           const std::vector<Item> items = batch.items();
-          comm.all_reduce(items, ReduceOp::sum);
-          comm.barrier();
+          comm.all_reduce(items, ReduceOp::sum, long_deadline());
+          comm.barrier(long_deadline());
           if (comm.rank() == rank) fakes.cuda().fail_next_work(device_of(0).index, SharedCudaStatus::launch_failure);
-          comm.barrier();
+          comm.barrier(long_deadline());
           errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { comm.all_reduce(items, ReduceOp::sum); });
         },
         short_deadline(2000));
@@ -258,11 +258,11 @@ TEST_P(GpuSharingBadCalls, are_errors_in_bounded_time) {
         Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
         batch.reduce_in_place(0);
         const std::vector<Item> items = batch.items();
-        comm.all_reduce(items, ReduceOp::sum);
-        comm.barrier();
+        comm.all_reduce(items, ReduceOp::sum, long_deadline());
+        comm.barrier(long_deadline());
         if (comm.rank() == 0)
           fakes.cuda().calls().fail(GetParam().name, GetParam().nth, SharedCudaStatus::launch_failure);
-        comm.barrier();
+        comm.barrier(long_deadline());
         for (int k = 0; k < 3; ++k) static_cast<void>(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }));
       },
       short_deadline(2000));

@@ -58,9 +58,6 @@ int MPI_Iallreduce(const void* input, void* output, int count, MPI_Datatype type
 namespace lockstep::test {
 namespace {
 
-/// Options of a call that is to fail. Others keep the long deadline of their communicator.
-constexpr ReduceOptions one_second{.fail_after = std::chrono::seconds(1)};
-
 TEST(MpiCommunicator, gets_the_right_bits_from_every_collective_at_several_layouts) {
   Communicator world = communicator_from(MPI_COMM_WORLD);
   check_every_collective(world);

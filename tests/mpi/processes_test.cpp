@@ -22,8 +22,6 @@
 namespace lockstep::test {
 namespace {
 
-constexpr ReduceOptions one_second{.fail_after = std::chrono::seconds(1)};
-
 /// The other ranks time out while one rank is stopped; it does no harm when it continues.
 void check_stopped_rank(std::size_t elements) {
   Communicator comm = communicator_from(MPI_COMM_WORLD);

@@ -52,6 +52,9 @@ inline CommunicatorOptions short_deadline(int fail_ms = 1000) {
   return options;
 }
 
+/// Options of a call that is to fail, on a communicator with a long deadline.
+inline constexpr ReduceOptions one_second{.fail_after = std::chrono::seconds(1)};
+
 /// Options of a call with a long deadline.
 inline ReduceOptions long_deadline(std::optional<Order> order = {}) {
   return {.order = order, .name = {}, .fail_after = std::chrono::minutes(2)};

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -117,8 +118,12 @@ class Transport {
   [[nodiscard]] virtual int nodes() const noexcept = 0;
   /// The ranks, including this rank, that could run on exactly the processors of this rank when the group was made: all
   /// ranks of the node if no rank is bound, and this rank if each rank is bound to a processor of its own. Not those
-  /// whose processors are partly the same.
-  [[nodiscard]] virtual std::vector<int> ranks_on_same_processors() const = 0;
+  /// whose processors are partly the same. All ranks if ranks are threads.
+  [[nodiscard]] virtual std::vector<int> ranks_on_same_processors() const {
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   /// For each rank, the lowest rank that shares memory with that rank. The same on all ranks.
   [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
   /// The processes of the ranks of this rank's node, in the order of their ranks. Empty if ranks are threads.

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -24,11 +23,6 @@ class SilentTransport : public detail::Transport {
   int rank() const noexcept override { return 0; }
   int size() const noexcept override { return static_cast<int>(leaders_.size()); }
   int nodes() const noexcept override { return 1; }
-  std::vector<int> ranks_on_same_processors() const override {
-    std::vector<int> all(leaders_.size());
-    std::iota(all.begin(), all.end(), 0);
-    return all;
-  }
   std::span<const int> node_leaders() const noexcept override { return leaders_; }
   detail::NodeGroup* node_group() noexcept override { return nullptr; }
   detail::NodeGroup* local_group() noexcept override { return nullptr; }

@@ -13,7 +13,6 @@
 #include <deque>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -116,11 +115,6 @@ class LoopbackTransport final : public Transport {
     int count = 0;
     for (int rank = 0; rank < size(); ++rank) count += leader(rank) == rank ? 1 : 0;
     return count;
-  }
-  std::vector<int> ranks_on_same_processors() const override {
-    std::vector<int> all(static_cast<std::size_t>(size()));
-    std::iota(all.begin(), all.end(), 0);
-    return all;
   }
   std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
   NodeGroup* node_group() noexcept override { return nodes() == 1 ? group_.get() : nullptr; }

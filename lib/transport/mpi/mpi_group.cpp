@@ -86,7 +86,6 @@ void MpiGroup::join(std::span<const Introduction> all, std::span<const int> memb
   }
   if (members.empty()) return;
   choose_context(members);
-  ranks_.on_same_processors.clear();
   const AllowedCpus own = all[static_cast<std::size_t>(parent_.rank)].processors;
   for (const int rank : ranks_.ranks_here()) {
     const Introduction& other = all[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])];

@@ -32,7 +32,7 @@ struct MpiRanks {
   bool is_job = false;  ///< true for the transport of the job
   bool share_memory = true;
   std::size_t segment_bytes = 0;
-  std::vector<int> on_same_processors = {};  ///< see Transport::ranks_on_same_processors; empty for this rank alone
+  std::vector<int> on_same_processors = {};  ///< see Transport::ranks_on_same_processors
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(context_ranks.size()); }
   [[nodiscard]] int nodes() const noexcept;

@@ -86,9 +86,7 @@ class MpiTransport final : public Transport {
   int rank() const noexcept override { return ranks_.rank; }
   int size() const noexcept override { return ranks_.size(); }
   int nodes() const noexcept override { return nodes_; }
-  std::vector<int> ranks_on_same_processors() const override {
-    return ranks_.on_same_processors.empty() ? std::vector<int>{rank()} : ranks_.on_same_processors;
-  }
+  std::vector<int> ranks_on_same_processors() const override { return ranks_.on_same_processors; }
   std::span<const int> node_leaders() const noexcept override { return ranks_.leaders; }
   NodeGroup* node_group() noexcept override { return nodes_ == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept override { return nodes_ > 1 ? group_.get() : nullptr; }
@@ -525,10 +523,17 @@ std::unique_ptr<Transport> make_job_transport(const Job& job, bool share_memory)
   std::vector<int> all_ranks(job.nodes.leaders.size());
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
   constexpr std::size_t segment_bytes = std::size_t{1} << 30;
-  return std::make_unique<MpiTransport>(
-      MpiRanks{Context::borrow(job.comm.get()), std::move(all_ranks), job.nodes.leaders, job.processes, job.comm.rank(),
-               0, true, share_memory, segment_bytes},
-      0, nullptr);
+  MpiRanks ranks{Context::borrow(job.comm.get()),
+                 std::move(all_ranks),
+                 job.nodes.leaders,
+                 job.processes,
+                 job.comm.rank(),
+                 0,
+                 true,
+                 share_memory,
+                 segment_bytes};
+  ranks.on_same_processors = {ranks.rank};
+  return std::make_unique<MpiTransport>(std::move(ranks), 0, nullptr);
 }
 
 }  // namespace lockstep::detail

@@ -10,6 +10,7 @@
 #include "doctor/supervise.hpp"
 
 #include "apps/options/launcher_rank.hpp"
+#include "apps/options/number.hpp"
 #include "apps/options/terminal.hpp"
 #include "apps/options/version.hpp"
 
@@ -22,7 +23,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -30,7 +30,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace {
 
@@ -74,11 +73,10 @@ double start_seconds() {
 
 /// The value of --seconds. Throws std::runtime_error.
 double seconds_of(const std::string& text) {
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0.1) || !(seconds <= 3600))
+  const auto seconds = options::number_of<double>(text);
+  if (!seconds || !(*seconds >= 0.1) || !(*seconds <= 3600))
     throw std::runtime_error(fmt::format("--seconds={}: expected a number of seconds from 0.1 to 3600", text));
-  return seconds;
+  return *seconds;
 }
 
 /// Returns false if the text of an option such as --help has been printed. Throws po::error or std::runtime_error.

@@ -3,10 +3,9 @@
 
 #pragma once
 
-#include <charconv>
+#include "apps/options/number.hpp"
+
 #include <cstdlib>
-#include <string_view>
-#include <system_error>
 
 namespace options {
 
@@ -16,11 +15,7 @@ namespace options {
   for (const char* const name :
        {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "FLUX_TASK_RANK", "SLURM_PROCID"}) {
     const char* const value = std::getenv(name);
-    if (value == nullptr) continue;
-    const std::string_view text(value);
-    int rank = -1;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-    return error == std::errc{} && end == text.data() + text.size() ? rank : -1;
+    if (value != nullptr) return number_of<int>(value).value_or(-1);
   }
   return -1;
 }

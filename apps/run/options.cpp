@@ -3,6 +3,7 @@
 
 #include "run/options.hpp"
 
+#include "apps/options/number.hpp"
 #include "apps/options/option_error.hpp"
 #include "apps/options/program_options.hpp"
 #include "apps/options/version.hpp"
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -105,21 +105,19 @@ T choice(const std::string& option, const std::string& text, const std::vector<s
 }
 
 double seconds(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0.1) || !(value <= 86400))
+  const auto value = options::number_of<double>(text);
+  if (!value || !(*value >= 0.1) || !(*value <= 86400))
     refuse("--progress-every \"{}\": give a number of seconds from 0.1 to 86400", options::printable(text));
-  return value;
+  return *value;
 }
 
 }  // namespace
 
 int positive_number(const std::string& what, const std::string& text, int most) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > most)
+  const auto value = options::number_of<int>(text);
+  if (!value || *value < 1 || *value > most)
     refuse("{} \"{}\": give a whole number from 1 to {}", what, options::printable(text), most);
-  return value;
+  return *value;
 }
 
 std::vector<Host> read_host_file(const std::string& what, const std::string& path) {

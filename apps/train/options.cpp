@@ -3,6 +3,7 @@
 
 #include "train/options.hpp"
 
+#include "apps/options/number.hpp"
 #include "apps/options/program_options.hpp"
 #include "apps/options/version.hpp"
 
@@ -11,7 +12,6 @@
 #include <boost/program_options.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -80,12 +80,9 @@ po::options_description description() {
 
 template <class Number>
 Number number(std::string_view option, std::string_view text, Number least, Number most, std::string_view rule) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= least) || !(value <= most)) {
-    refuse("--{} \"{}\": give {}", option, text, rule);
-  }
-  return value;
+  const auto value = ::options::number_of<Number>(text);
+  if (!value || !(*value >= least) || !(*value <= most)) refuse("--{} \"{}\": give {}", option, text, rule);
+  return *value;
 }
 
 std::string one_of(std::string_view option, const std::string& text, std::initializer_list<std::string_view> names) {
@@ -98,13 +95,12 @@ std::vector<int> replica_counts(const std::string& text, int ranks) {
   std::vector<int> counts;
   std::istringstream list(text);
   for (std::string entry; std::getline(list, entry, ',');) {
-    int count = 0;
-    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), count);
-    if (error != std::errc{} || end != entry.data() + entry.size() || count < 1 || count > 1024) {
+    const auto count = ::options::number_of<int>(entry);
+    if (!count || *count < 1 || *count > 1024) {
       refuse("--replicas-per-rank \"{}\": \"{}\" is not a number from 1 to 1024; every rank has at least one replica",
              text, entry);
     }
-    counts.push_back(count);
+    counts.push_back(*count);
   }
   if (counts.size() == 1 && text.find(',') == std::string::npos)
     counts.resize(static_cast<std::size_t>(ranks), counts.front());

@@ -92,13 +92,13 @@ class CachedRows final : public RowSource {
 /// The elements of a sequence; stored when a pass has read the sequence to its end.
 class CachedElements {
  public:
-  using Elements = std::shared_ptr<const std::vector<Leaves>>;
+  using Elements = std::shared_ptr<const std::vector<BufferedElement>>;
   [[nodiscard]] Elements get() const {
     const detail::MutexLock lock(mutex_);
     return elements_;
   }
-  void set(std::vector<Leaves> elements) {
-    auto all = std::make_shared<const std::vector<Leaves>>(std::move(elements));
+  void set(std::vector<BufferedElement> elements) {
+    auto all = std::make_shared<const std::vector<BufferedElement>>(std::move(elements));
     const detail::MutexLock lock(mutex_);
     if (!elements_) elements_ = std::move(all);
   }
@@ -119,14 +119,15 @@ class CachingCursor final : public WholeCursor {
       return false;
     }
     source_->read(present_);
-    elements_.push_back(copy_of(present_, heap_memory_resource()));
+    full_rows_ = source_->full_rows();
+    elements_.push_back({copy_of(present_, heap_memory_resource()), full_rows_});
     return true;
   }
 
  private:
   std::unique_ptr<Cursor> source_;
   std::shared_ptr<CachedElements> kept_;
-  std::vector<Leaves> elements_;
+  std::vector<BufferedElement> elements_;
 };
 
 class CachedCursor final : public Cursor {
@@ -134,14 +135,15 @@ class CachedCursor final : public Cursor {
   CachedCursor(CachedElements::Elements elements, std::shared_ptr<MemoryResource> memory) noexcept
       : elements_(std::move(elements)), memory_(std::move(memory)) {}
   bool advance() override { return ++next_ <= elements_->size(); }
-  void read(Leaves& element) override { element = copy_of(present(), memory_); }
-  std::int64_t rows() override { return common_rows(present()); }
+  void read(Leaves& element) override { element = copy_of(present().tensors, memory_); }
+  std::int64_t rows() override { return common_rows(present().tensors); }
+  [[nodiscard]] std::int64_t full_rows() const override { return present().full_rows; }
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
-    copy_rows(present(), first, count, memory_, element);
+    copy_rows(present().tensors, first, count, memory_, element);
   }
 
  private:
-  [[nodiscard]] const Leaves& present() const { return (*elements_)[next_ - 1]; }
+  [[nodiscard]] const BufferedElement& present() const { return (*elements_)[next_ - 1]; }
   CachedElements::Elements elements_;
   std::shared_ptr<MemoryResource> memory_;
   std::size_t next_ = 0;

@@ -40,13 +40,34 @@ std::string rows_of(const ReplicaLayout& layout, int rank, SplitPolicy split, st
                                 : fmt::format("rows {} to {}", first.first, end - 1);
 }
 
+std::string chunks_of(const ReplicaLayout& layout, int rank) {
+  const int first = layout.first(rank);
+  const int last = layout.first(rank + 1) - 1;
+  return first == last ? fmt::format("chunk {}", first) : fmt::format("chunks {} to {}", first, last);
+}
+
+/// Whether all full batches have the same number of rows by construction.
+bool has_known_size(const Node& dataset) { return dataset.batch_size() != 0 && dataset.keeps_rows(); }
+
+/// The rule for the sizes of the chunks of a batch.
+std::string rule_of(const Node& dataset, SplitPolicy split) {
+  if (dataset.batched() == Batched::no) return "";
+  if (split == SplitPolicy::ceil_slices) return "  each batch is divided by its own number of rows\n";
+  if (has_known_size(dataset))
+    return fmt::format("  chunks have the sizes that they have in a full batch of {}\n",
+                       detail::counted(dataset.batch_size(), "row"));
+  return "  chunks have the sizes that they have in a full batch, as long as the batches have the number of rows that "
+         "batch() gave to them; otherwise each batch is divided by its own number of rows\n";
+}
+
 std::string part_of(const Node& dataset, const ReplicaLayout& layout, int rank, AutoShardPolicy policy,
                     SplitPolicy split) {
   const int ranks = layout.ranks();
   const std::string_view reads = dataset.reads_single_rows() ? "reads" : "reads everything and keeps";
   switch (policy) {
     case AutoShardPolicy::automatic:
-      if (dataset.batch_size() == 0) return "reads every element";
+      if (layout.replicas() == 1 && dataset.batched() != Batched::yes) return "reads every element";
+      if (!has_known_size(dataset)) return fmt::format("{} {} of each batch", reads, chunks_of(layout, rank));
       return fmt::format("{} {} of each full batch", reads, rows_of(layout, rank, split, dataset.batch_size()));
     case AutoShardPolicy::data: {
       std::vector<int> slices;
@@ -72,8 +93,10 @@ std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, A
                              SplitPolicy split) {
   std::string text;
   const auto out = std::back_inserter(text);
-  if (dataset.batch_size() == 0) {
+  if (dataset.batched() != Batched::yes) {
     fmt::format_to(out, "dataset: {} elements", count_of(dataset.cardinality()));
+  } else if (!has_known_size(dataset)) {
+    fmt::format_to(out, "dataset: {} global batches", count_of(dataset.cardinality()));
   } else {
     fmt::format_to(out, "dataset: {1} global batches of {0}", detail::counted(dataset.batch_size(), "row"),
                    count_of(dataset.cardinality()));
@@ -84,6 +107,7 @@ std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, A
     fmt::format_to(out, "  rank {}, {}: {}\n", rank, replicas_of(layout, rank),
                    part_of(dataset, layout, rank, policy, split));
   }
+  text += rule_of(dataset, used);
   if (policy == AutoShardPolicy::automatic) {
     fmt::format_to(out, "  replica r gets chunk r of each batch, on any layout of {}\n",
                    detail::counted(layout.replicas(), "replica"));

@@ -18,7 +18,6 @@ class ChunkReader final : public DistributedReader::Implementation {
               ReadingPosition position)
       : layout_(std::move(layout)),
         plan_(plan),
-        full_batch_(node.batch_size()),
         fetch_(layout_.devices),
         cursor_(node.open({position.pass, fetch_.host_memory()})),
         steps_to_skip_(position.step),
@@ -36,7 +35,7 @@ class ChunkReader final : public DistributedReader::Implementation {
     }
     if (!cursor_->advance()) return false;
     step.resize(static_cast<std::size_t>(layout_.replicas.count(layout_.rank)));
-    if (full_batch_ == 0) {  // the dataset is not batched, so there is only one replica
+    if (layout_.replicas.replicas() == 1) {  // the elements need not be batches
       cursor_->read(step.front());
     } else {
       read_chunks(step);
@@ -45,10 +44,11 @@ class ChunkReader final : public DistributedReader::Implementation {
     return true;
   }
   void read_chunks(StepBatches& step) {
-    const std::int64_t rows = cursor_->rows();
+    const int replicas = layout_.replicas.replicas();
+    const std::int64_t rows = rows_to_divide(*cursor_, replicas);
     int chunk = plan_.first;
     for (Leaves& batch : step) {
-      const RowRange range = chunk_of(plan_.split, full_batch_, rows, layout_.replicas.replicas(), chunk);
+      const RowRange range = chunk_of(plan_.split, cursor_->full_rows(), rows, replicas, chunk);
       cursor_->read_rows(range.first, range.count, batch);
       chunk += plan_.stride;
     }
@@ -56,7 +56,6 @@ class ChunkReader final : public DistributedReader::Implementation {
 
   InputLayout layout_;
   ChunkPlan plan_;
-  std::int64_t full_batch_;
   DeviceFetch fetch_;  // this and the next two members are used by the queue's thread only
   std::unique_ptr<Cursor> cursor_;
   std::uint64_t steps_to_skip_;  // number of batches before the first returned batch
@@ -79,16 +78,18 @@ class ChunkPipeline final : public DistributedPipeline::Implementation {
                              [&] { return std::make_unique<ChunkReader>(*node_, layout_, plan_, options_, position); });
   }
   [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
-    const std::int64_t full = node_->batch_size();
+    const bool has_known_rows = node_->has_full_batches() && node_->keeps_rows();
+    const std::int64_t full = has_known_rows ? node_->batch_size() : 0;
     const std::vector<TensorSpec> whole = specs_of(first_element(*node_));
     std::vector<std::vector<TensorSpec>> specs;
     for (int i = 0; i < local_replicas(); ++i) {
       specs.push_back(whole);
-      if (full == 0) continue;
+      if (node_->batched() == Batched::no) continue;
       const int chunk = plan_.first + i * plan_.stride;
       const std::int64_t rows = chunk_of(plan_.split, full, full, layout_.replicas.replicas(), chunk).count;
-      for (TensorSpec& spec : specs.back())
-        spec.shape.at(0) = node_->has_full_batches() ? std::optional(rows) : std::nullopt;
+      for (TensorSpec& spec : specs.back()) {
+        if (!spec.shape.empty()) spec.shape.front() = full != 0 ? std::optional(rows) : std::nullopt;
+      }
     }
     return specs;
   }

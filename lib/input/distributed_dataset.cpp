@@ -69,11 +69,10 @@ std::shared_ptr<const Node> own_stream(const std::shared_ptr<const Node>& datase
   std::shared_ptr<const Node> own = dataset;
   if (policy == AutoShardPolicy::file) own = dataset->restricted({.files = part, .hinted = std::nullopt});
   if (policy == AutoShardPolicy::hint) own = dataset->restricted({.files = std::nullopt, .hinted = part});
-  if (own->batch_size() == 0) return own;  // the dataset is not batched: the only replica takes single elements
   const int replicas = layout.replicas.replicas();
+  if (replicas == 1 && own->batched() != Batched::yes) return own;  // the only replica takes the elements as they are
   if (split == SplitPolicy::ceil_slices) return batch_slices_node(std::move(own), replicas);
-  const int first = layout.replicas.first(layout.rank);
-  return stream_chunks_node(own, stream_chunks(own->batch_size(), replicas, first));
+  return stream_chunks_node(std::move(own), replicas, layout.replicas.first(layout.rank));
 }
 
 AutoShardPolicy resolved(AutoShardPolicy policy, const Node& dataset) {
@@ -97,12 +96,7 @@ DistributedPipeline distribute_checked(const std::shared_ptr<const Node>& datase
   const AutoShardPolicy policy = resolved(options.auto_shard_policy, *dataset);
   const ReplicaLayout& replicas = layout.replicas;
   check_layout(layout, policy);
-  if (dataset->batch_size() == 0 && replicas.replicas() != 1) {
-    detail::throw_error(Code::invalid_argument,
-                        "experimental_distribute_dataset: the dataset is not batched, so it cannot be split among {}; "
-                        "call batch(global_batch_size) on it first",
-                        detail::counted(replicas.replicas(), "replica"));
-  }
+  if (dataset->batched() == Batched::no && replicas.replicas() != 1) throw_not_batched(replicas.replicas());
   Describe describe = [dataset, layout = layout.replicas, policy, split = options.split] {
     return describe_dataset(*dataset, layout, policy, split);
   };

@@ -20,7 +20,9 @@ class FilterCursor final : public WholeCursor {
   bool advance() override {
     while (source_->advance()) {
       source_->read(present_);
-      if (keep_(present_)) return true;
+      if (!keep_(present_)) continue;
+      full_rows_ = source_->full_rows();
+      return true;
     }
     return false;
   }
@@ -82,6 +84,7 @@ class UnbatchNode final : public TransformNode {
     const Cardinality batches = source_->cardinality();
     return batches == Cardinality::known(0) ? batches : Cardinality::unknown();
   }
+  [[nodiscard]] Batched batched() const override { return Batched::no; }
   [[nodiscard]] std::int64_t batch_size() const override { return 0; }
 
  private:
@@ -152,6 +155,7 @@ class EnumerateNode final : public TransformNode {
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<EnumerateCursor>(source_->open(options), start_, options.memory);
   }
+  [[nodiscard]] Batched batched() const override { return Batched::no; }
   [[nodiscard]] std::int64_t batch_size() const override { return 0; }
 
  private:

@@ -42,6 +42,7 @@ class InterleaveCursor final : public Cursor {
   }
   void read(Leaves& element) override { slots_[at_]->read(element); }
   std::int64_t rows() override { return slots_[at_]->rows(); }
+  [[nodiscard]] std::int64_t full_rows() const override { return slots_[at_]->full_rows(); }
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
     slots_[at_]->read_rows(first, count, element);
   }
@@ -76,7 +77,9 @@ class InterleaveNode final : public TransformNode {
     return interleaved(std::move(next), options_);
   }
   [[nodiscard]] Cardinality cardinality() const override { return Cardinality::unknown(); }
+  [[nodiscard]] Batched batched() const override { return Batched::unknown; }
   [[nodiscard]] std::int64_t batch_size() const override { return 0; }
+  [[nodiscard]] bool keeps_rows() const override { return false; }
 
  private:
   [[nodiscard]] NodePointer with_source(NodePointer source) const override {
@@ -94,6 +97,9 @@ class ConcatenateNode final : public SeveralNode {
       return i < sources.size() ? sources[i++]->open(options) : nullptr;
     };
     return interleaved(std::move(next), {});
+  }
+  [[nodiscard]] bool reads_single_rows() const override {
+    return std::ranges::all_of(sources_, [](const auto& source) { return source->reads_single_rows(); });
   }
   [[nodiscard]] Cardinality cardinality() const override {
     bool is_known = true;

@@ -21,13 +21,16 @@ class MapCursor final : public WholeCursor {
     if (!source_->advance()) return false;
     Leaves element;
     source_->read(element);
+    const RowsBefore before{source_->full_rows(), rows_in(element)};
     present_ = transform_(std::move(element), memory_);
+    full_rows_ = rows_.next(before, present_);
     return true;
   }
 
  private:
   std::unique_ptr<Cursor> source_;
   Pipeline::Transform transform_;
+  RowsAfterMap rows_;
 };
 
 class MapNode final : public TransformNode {
@@ -37,6 +40,7 @@ class MapNode final : public TransformNode {
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<MapCursor>(source_->open(options), transform_, options.memory);
   }
+  [[nodiscard]] bool keeps_rows() const override { return false; }
   [[nodiscard]] bool has_full_batches() const override { return false; }  // the function may change the number of rows
 
  private:
@@ -56,10 +60,16 @@ class ParallelMapNode final : public TransformNode {
       if (!source->advance()) return std::nullopt;
       Leaves element;
       source->read(element);
-      return [element = std::move(element), transform, memory](Leaves& result) { result = transform(element, memory); };
+      const RowsBefore before{source->full_rows(), rows_in(element)};
+      auto make = [element = std::move(element), transform, memory](Leaves& result) {
+        result = transform(element, memory);
+      };
+      return Job{std::move(make), before};
     };
     return parallel_cursor(std::move(next), threads_, options.memory);
   }
+  [[nodiscard]] bool keeps_rows() const override { return false; }
+  [[nodiscard]] bool has_full_batches() const override { return false; }
 
  private:
   [[nodiscard]] NodePointer with_source(NodePointer source) const override {
@@ -75,6 +85,7 @@ class MapRowsCursor final : public Cursor {
       : source_(std::move(source)), transform_(std::move(transform)), memory_(std::move(memory)) {}
   bool advance() override { return source_->advance(); }
   std::int64_t rows() override { return source_->rows(); }
+  [[nodiscard]] std::int64_t full_rows() const override { return source_->full_rows(); }
   void read(Leaves& element) override { read_rows(0, rows(), element); }
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
     // if `count` is 0, the dtypes and inner shapes of the result are still needed: transform row 0, and drop its data

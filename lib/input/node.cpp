@@ -22,6 +22,16 @@ std::shared_ptr<const Node> Node::restricted(const Restriction& restriction) con
   return shared_from_this();
 }
 
+Batched SeveralNode::batched() const {
+  Batched least = Batched::yes;
+  for (const auto& source : sources_) least = std::min(least, source->batched());
+  return least;
+}
+
+bool SeveralNode::keeps_rows() const {
+  return std::ranges::all_of(sources_, [](const auto& source) { return source->keeps_rows(); });
+}
+
 std::int64_t SeveralNode::batch_size() const {
   const std::int64_t rows = sources_.front()->batch_size();
   const bool agree = std::ranges::all_of(sources_, [&](const auto& source) { return source->batch_size() == rows; });

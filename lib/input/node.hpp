@@ -30,6 +30,12 @@ struct PassOptions {
 /// null. Thread-safe.
 [[nodiscard]] std::shared_ptr<MemoryResource> recycling_memory(std::shared_ptr<MemoryResource> source = nullptr);
 
+/// The number of rows of a full batch, as the division of an element into FIXED_CHUNKS uses it. If batch(n) made the
+/// element, and no function has changed its number of rows since, this number is n, also for a short batch. Otherwise
+/// it is one of these values.
+constexpr std::int64_t own_rows = 0;      ///< the element's own number of rows
+constexpr std::int64_t not_a_batch = -1;  ///< the element is a single row or record, which cannot be divided
+
 /// A position in one pass. Thread-safety: one thread at a time.
 class Cursor {
  public:
@@ -45,12 +51,23 @@ class Cursor {
   virtual void read(Leaves& element) = 0;
   /// The first extent of the current element's tensors. All tensors must have the same first extent.
   [[nodiscard]] virtual std::int64_t rows() = 0;
+  /// The number of rows of a full batch for the division of the current element, or own_rows, or not_a_batch.
+  [[nodiscard]] virtual std::int64_t full_rows() const { return not_a_batch; }
   /// Stores rows [first, first + count) of the current element in `element`. If `count` is 0, the tensors have no rows,
   /// but have the dtypes and inner shapes of the current element.
   virtual void read_rows(std::int64_t first, std::int64_t count, Leaves& element) = 0;
 };
 
 struct IndexedRows;
+
+/// An element in a buffer.
+struct BufferedElement {
+  Leaves tensors;
+  std::int64_t full_rows = not_a_batch;
+};
+
+/// Whether the elements of a dataset are batches, as far as its construction tells.
+enum class Batched : std::uint8_t { no, unknown, yes };
 
 /// One of `count` parts of a sequence: item i belongs to part i mod `count`.
 struct Part {
@@ -74,8 +91,11 @@ class Node : public std::enable_shared_from_this<Node> {
 
   [[nodiscard]] virtual std::unique_ptr<Cursor> open(const PassOptions& options) const = 0;
   [[nodiscard]] virtual Cardinality cardinality() const = 0;
-  /// Number of rows of a full batch; 0 if the elements are not batches.
+  [[nodiscard]] virtual Batched batched() const { return Batched::no; }
+  /// Number of rows that batch() gave to every full batch; 0 if the elements were not made by one batch().
   [[nodiscard]] virtual std::int64_t batch_size() const { return 0; }
+  /// Whether every batch still has the number of rows that batch() gave to it.
+  [[nodiscard]] virtual bool keeps_rows() const { return true; }
   /// Whether every batch is full, because a short last batch is dropped.
   [[nodiscard]] virtual bool has_full_batches() const { return false; }
   /// Number of rows of all batches together; unknown if only reading the batches can tell the number.
@@ -102,7 +122,9 @@ class TransformNode : public Node {
  public:
   explicit TransformNode(std::shared_ptr<const Node> source) noexcept : source_(std::move(source)) {}
   [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
+  [[nodiscard]] Batched batched() const override { return source_->batched(); }
   [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
+  [[nodiscard]] bool keeps_rows() const override { return source_->keeps_rows(); }
   [[nodiscard]] bool has_full_batches() const override { return source_->has_full_batches(); }
   [[nodiscard]] std::vector<std::string> files() const final { return source_->files(); }
   [[nodiscard]] bool has_shard_hint() const override { return source_->has_shard_hint(); }
@@ -121,8 +143,11 @@ class TransformNode : public Node {
 class SeveralNode : public Node {
  public:
   explicit SeveralNode(std::vector<std::shared_ptr<const Node>> sources) noexcept : sources_(std::move(sources)) {}
+  /// `no` if the elements of any source are not batches; `yes` if those of all sources are.
+  [[nodiscard]] Batched batched() const final;
   /// The batch size of the sources if all sources have the same batch size, otherwise 0.
-  [[nodiscard]] std::int64_t batch_size() const override;
+  [[nodiscard]] std::int64_t batch_size() const final;
+  [[nodiscard]] bool keeps_rows() const final;
   [[nodiscard]] std::vector<std::string> files() const final;
   [[nodiscard]] bool has_shard_hint() const final;
   [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const final;
@@ -141,11 +166,18 @@ class WholeCursor : public Cursor {
 
   void read(Leaves& element) final { element = present_; }
   [[nodiscard]] std::int64_t rows() final;
+  [[nodiscard]] std::int64_t full_rows() const final { return full_rows_; }
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) final;
 
  protected:
+  void set_present(BufferedElement&& element) noexcept {
+    present_ = std::move(element.tensors);
+    full_rows_ = element.full_rows;
+  }
+
   std::shared_ptr<MemoryResource> memory_;
   Leaves present_;
+  std::int64_t full_rows_ = not_a_batch;
 };
 
 }  // namespace lockstep::input

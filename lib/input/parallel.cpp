@@ -43,6 +43,7 @@ class ParallelCursor final : public WholeCursor {
     slot.state = State::empty;
     ++given_;
     present_ = std::move(slot.element);
+    full_rows_ = rows_.next(slot.before, present_);
     const std::exception_ptr error = std::exchange(slot.error, nullptr);
     lock.unlock();
     not_full_.notify_one();
@@ -55,6 +56,7 @@ class ParallelCursor final : public WholeCursor {
   struct Slot {
     State state = State::empty;
     Leaves element;
+    RowsBefore before;
     std::exception_ptr error;
   };
 
@@ -99,7 +101,8 @@ class ParallelCursor final : public WholeCursor {
   }
   static void make(const Job& job, Slot& result) noexcept {
     try {
-      job(result.element);
+      job.make(result.element);
+      result.before = job.before;
     } catch (...) {
       result.error = std::current_exception();
     }
@@ -114,6 +117,7 @@ class ParallelCursor final : public WholeCursor {
   }
 
   const NextJob next_;  // called only by the thread that has set is_taking_
+  RowsAfterMap rows_;   // used by the consumer only
 
   detail::Mutex mutex_;
   std::condition_variable ready_;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "input/node.hpp"
+#include "input/rows.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -14,8 +15,11 @@
 
 namespace lockstep::input {
 
-/// Computes one element; called on any thread.
-using Job = std::function<void(Leaves& result)>;
+/// The computation of one element.
+struct Job {
+  std::function<void(Leaves& result)> make;  ///< called on any thread
+  RowsBefore before = {};                    ///< the rows of the element that `make` transforms
+};
 /// Returns the next job, or nullopt at the end; called by one thread at a time.
 using NextJob = std::function<std::optional<Job>()>;
 

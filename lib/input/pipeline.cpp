@@ -183,7 +183,7 @@ Pipeline Pipeline::interleave(Expand expand, const InterleaveOptions& options) c
 }
 
 Pipeline Pipeline::map_rows(Transform transform) const {
-  if (node_->batch_size() == 0) {
+  if (has_single_elements()) {
     detail::throw_error(Code::invalid_argument, "map_rows: the dataset is not batched; call batch first, or use map");
   }
   return Pipeline(map_rows_node(node_, std::move(transform)));
@@ -198,8 +198,10 @@ Cardinality Pipeline::cardinality() const { return node_->cardinality(); }
 
 std::optional<std::int64_t> Pipeline::batch_size() const {
   const std::int64_t rows = node_->batch_size();
-  return rows == 0 ? std::nullopt : std::optional(rows);
+  return rows == 0 || !node_->keeps_rows() ? std::nullopt : std::optional(rows);
 }
+
+bool Pipeline::has_single_elements() const { return node_->batched() == Batched::no; }
 
 Reader Pipeline::open(std::uint64_t pass) const { return Reader(node_->open({pass, recycling_memory()})); }
 

@@ -14,16 +14,22 @@ class PrefetchCursor final : public WholeCursor {
   PrefetchCursor(std::unique_ptr<Cursor> source, int depth, std::shared_ptr<MemoryResource> memory)
       : WholeCursor(std::move(memory)),
         source_(std::move(source)),
-        queue_(static_cast<std::size_t>(depth), [this](Leaves& element) {
+        queue_(static_cast<std::size_t>(depth), [this](BufferedElement& element) {
           if (!source_->advance()) return false;
-          source_->read(element);
+          source_->read(element.tensors);
+          element.full_rows = source_->full_rows();
           return true;
         }) {}
-  bool advance() override { return queue_.pop(present_); }
+  bool advance() override {
+    BufferedElement element;
+    if (!queue_.pop(element)) return false;
+    set_present(std::move(element));
+    return true;
+  }
 
  private:
   std::unique_ptr<Cursor> source_;  // used by the queue's thread only
-  PrefetchQueue<Leaves> queue_;
+  PrefetchQueue<BufferedElement> queue_;
 };
 
 class PrefetchNode final : public TransformNode {

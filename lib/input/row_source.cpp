@@ -79,7 +79,7 @@ class MappedSource final : public RowSource, public std::enable_shared_from_this
                    memory]() -> std::optional<Job> {
         std::int64_t row = 0;
         if (rows->next(std::span(&row, 1)) == 0) return std::nullopt;
-        return [self, row, memory](Leaves& result) { self->element(row, memory, result); };
+        return Job{[self, row, memory](Leaves& result) { self->element(row, memory, result); }};
       };
       return parallel_cursor(std::move(next), threads_, memory);
     }
@@ -156,12 +156,14 @@ class IndexedNode final : public Node {
 
 class IndexedBatchCursor final : public Cursor {
  public:
-  IndexedBatchCursor(const IndexedRows& rows, std::int64_t rows_per_batch, bool drop_remainder,
+  /// `buffered` is rows_per_batch, or less if the dataset has fewer rows.
+  IndexedBatchCursor(const IndexedRows& rows, std::int64_t rows_per_batch, std::int64_t buffered, bool drop_remainder,
                      const PassOptions& options)
       : source_(rows.source),
         order_(rows.order->open(options.pass)),
         memory_(options.memory),
-        rows_(static_cast<std::size_t>(rows_per_batch)),
+        full_rows_(rows_per_batch),
+        rows_(static_cast<std::size_t>(buffered)),
         drop_remainder_(drop_remainder) {}
   bool advance() override {
     const std::size_t count = order_->next(rows_);
@@ -171,6 +173,7 @@ class IndexedBatchCursor final : public Cursor {
   }
   void read(Leaves& element) override { source_->gather(rows_, memory_, element); }
   std::int64_t rows() override { return static_cast<std::int64_t>(rows_.size()); }
+  [[nodiscard]] std::int64_t full_rows() const override { return full_rows_; }
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
     const auto part = std::span(rows_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
     source_->gather(part, memory_, element);
@@ -180,6 +183,7 @@ class IndexedBatchCursor final : public Cursor {
   std::shared_ptr<const RowSource> source_;
   std::unique_ptr<OrderCursor> order_;
   std::shared_ptr<MemoryResource> memory_;
+  std::int64_t full_rows_;
   std::vector<std::int64_t> rows_;
   bool drop_remainder_;
 };
@@ -195,11 +199,13 @@ class IndexedBatchNode final : public Node {
         all.is_known() && !drop_remainder_ ? std::max<std::int64_t>(all.count(), 1) : rows_per_batch_;
     if (drop_remainder_ && all.is_known() && all.count() < rows_per_batch_)
       return std::make_unique<NoBatch>(options.memory);
-    return std::make_unique<IndexedBatchCursor>(rows_, std::min(rows_per_batch_, largest), drop_remainder_, options);
+    return std::make_unique<IndexedBatchCursor>(rows_, rows_per_batch_, std::min(rows_per_batch_, largest),
+                                                drop_remainder_, options);
   }
   [[nodiscard]] Cardinality cardinality() const override {
-    return batched(rows_.order->cardinality(), rows_per_batch_, drop_remainder_);
+    return batches_of(rows_.order->cardinality(), rows_per_batch_, drop_remainder_);
   }
+  [[nodiscard]] Batched batched() const override { return Batched::yes; }
   [[nodiscard]] std::int64_t batch_size() const override { return rows_per_batch_; }
   [[nodiscard]] bool has_full_batches() const override { return drop_remainder_; }
   [[nodiscard]] Cardinality row_count() const override {
@@ -249,7 +255,7 @@ std::shared_ptr<const Node> indexed_batch_node(IndexedRows rows, std::int64_t ro
   return std::make_shared<IndexedBatchNode>(std::move(rows), rows_per_batch, drop_remainder);
 }
 
-Cardinality batched(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept {
+Cardinality batches_of(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept {
   if (!rows.is_known()) return rows;
   const bool partial = !drop_remainder && rows.count() % rows_per_batch != 0;
   return Cardinality::known(rows.count() / rows_per_batch + (partial ? 1 : 0));

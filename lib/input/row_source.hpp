@@ -69,7 +69,7 @@ struct IndexedRows {
                                                              bool drop_remainder);
 
 /// Number of batches of a dataset with `rows` rows.
-[[nodiscard]] Cardinality batched(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept;
+[[nodiscard]] Cardinality batches_of(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept;
 /// Number of rows in all batches of a dataset with `rows` rows.
 [[nodiscard]] Cardinality rows_in_batches(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept;
 

@@ -45,6 +45,25 @@ void gather_blocks(const std::byte* source, std::span<const std::int64_t> rows, 
   }
 }
 
+std::int64_t checked_rows(const Leaves& leaves, const char* call, const char* rule) {
+  if (leaves.empty())
+    detail::throw_error(Code::invalid_argument, "{}: an element has no tensors, so it has no rows", call);
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i].shape().rank() == 0) {
+      detail::throw_error(Code::invalid_argument, "{}: tensor {} of an element is a scalar, which has no rows; {}",
+                          call, i, rule);
+    }
+    if (leaves[i].shape()[0] != leaves[0].shape()[0]) {
+      detail::throw_error(
+          Code::invalid_argument,
+          "{}: tensor 0 has {} but tensor {} has {}; all tensors of an element must have the same first "
+          "extent",
+          call, detail::counted(leaves[0].shape()[0], "row"), i, leaves[i].shape()[0]);
+    }
+  }
+  return leaves[0].shape()[0];
+}
+
 }  // namespace
 
 Shape with_rows(std::int64_t rows, const Shape& shape) {
@@ -63,23 +82,24 @@ Shape without_rows(const Shape& shape) { return Shape(shape.extents().subspan(1)
 Shape emptied(const Shape& shape) { return shape.rank() == 0 ? Shape{0} : with_rows(0, without_rows(shape)); }
 
 std::int64_t common_rows(const Leaves& leaves, const char* call) {
-  if (leaves.empty())
-    detail::throw_error(Code::invalid_argument, "{}: an element has no tensors, so it has no rows", call);
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (leaves[i].shape().rank() == 0) {
-      detail::throw_error(Code::invalid_argument,
-                          "{}: tensor {} of an element is a scalar, which has no rows; it must have at least one axis",
-                          call, i);
-    }
-    if (leaves[i].shape()[0] != leaves[0].shape()[0]) {
-      detail::throw_error(
-          Code::invalid_argument,
-          "{}: tensor 0 has {} but tensor {} has {}; all tensors of an element must have the same first "
-          "extent",
-          call, detail::counted(leaves[0].shape()[0], "row"), i, leaves[i].shape()[0]);
-    }
+  return checked_rows(leaves, call, "it must have at least one axis");
+}
+
+std::int64_t common_rows(const Leaves& leaves) {
+  return checked_rows(leaves, "dataset", "the tensors of a batch have at least one axis, so call batch first");
+}
+
+std::optional<std::int64_t> rows_in(const Leaves& leaves) noexcept {
+  for (const Tensor& leaf : leaves) {
+    if (leaf.shape().rank() == 0 || leaf.shape()[0] != leaves[0].shape()[0]) return std::nullopt;
   }
-  return leaves[0].shape()[0];
+  return leaves.empty() ? std::nullopt : std::optional(leaves[0].shape()[0]);
+}
+
+std::int64_t RowsAfterMap::next(const RowsBefore& before, const Leaves& result) noexcept {
+  if (before.full == own_rows || before.full == not_a_batch) return before.full;
+  have_changed_ = have_changed_ || rows_in(result) != before.count;
+  return have_changed_ ? own_rows : before.full;
 }
 
 void copy_rows(const Leaves& leaves, std::int64_t first, std::int64_t count,

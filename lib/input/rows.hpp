@@ -5,11 +5,14 @@
 
 #pragma once
 
+#include "input/node.hpp"
+
 #include <lockstep/input/pipeline.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace lockstep::input {
@@ -23,7 +26,28 @@ namespace lockstep::input {
 
 /// The common first extent of all leaves. Throws Error(invalid_argument) if there are no leaves, if a leaf is a scalar,
 /// or if first extents differ; `call` is the prefix of the error text.
-[[nodiscard]] std::int64_t common_rows(const Leaves& leaves, const char* call = "dataset");
+[[nodiscard]] std::int64_t common_rows(const Leaves& leaves, const char* call);
+/// The same for an element that must be a batch.
+[[nodiscard]] std::int64_t common_rows(const Leaves& leaves);
+/// The same, but nullopt where common_rows throws.
+[[nodiscard]] std::optional<std::int64_t> rows_in(const Leaves& leaves) noexcept;
+
+/// The rows of an element before a function is applied to it.
+struct RowsBefore {
+  std::int64_t full = not_a_batch;  ///< see Cursor::full_rows
+  std::optional<std::int64_t> count;
+};
+
+/// Determines Cursor::full_rows of the results of a map, in their order. The full batch of the source holds until a
+/// result has another number of rows than the batch that the function got. From then on, a result with the same number
+/// of rows could be so by chance, so this and all later results count as full batches of their own.
+class RowsAfterMap {
+ public:
+  [[nodiscard]] std::int64_t next(const RowsBefore& before, const Leaves& result) noexcept;
+
+ private:
+  bool have_changed_ = false;
+};
 
 /// Copies rows [first, first + count) of each leaf to a new tensor.
 void copy_rows(const Leaves& leaves, std::int64_t first, std::int64_t count,

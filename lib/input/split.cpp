@@ -3,6 +3,8 @@
 
 #include "input/split.hpp"
 
+#include "base/check.hpp"
+#include "base/phrases.hpp"
 #include "input/rows.hpp"
 
 #include <algorithm>
@@ -45,13 +47,12 @@ RowRange within(std::int64_t rows, std::int64_t begin, std::int64_t end) noexcep
 
 class StreamChunksCursor final : public WholeCursor {
  public:
-  StreamChunksCursor(std::unique_ptr<Cursor> batches, std::vector<std::int64_t> sizes,
-                     std::shared_ptr<MemoryResource> memory)
-      : WholeCursor(std::move(memory)), batches_(std::move(batches)), sizes_(std::move(sizes)) {}
+  StreamChunksCursor(std::unique_ptr<Cursor> batches, int replicas, int first, std::shared_ptr<MemoryResource> memory)
+      : WholeCursor(std::move(memory)), batches_(std::move(batches)), replicas_(replicas), at_(first) {}
   bool advance() override {
     if (!find_rows()) return false;
-    std::int64_t wanted = sizes_[at_];
-    at_ = (at_ + 1) % sizes_.size();
+    std::int64_t wanted = chunk_of(SplitPolicy::fixed_chunks, full_, full_, replicas_, at_).count;
+    at_ = (at_ + 1) % replicas_;
     pieces_.clear();
     do {
       const std::int64_t count = std::min(wanted, end_ - first_);
@@ -73,37 +74,41 @@ class StreamChunksCursor final : public WholeCursor {
     while (first_ == end_) {
       if (ended_ || !batches_->advance()) return !(ended_ = true);
       first_ = 0;
-      end_ = batches_->rows();
+      end_ = rows_to_divide(*batches_, replicas_);
+      full_ = batches_->full_rows() == own_rows ? end_ : batches_->full_rows();
     }
     return true;
   }
 
   std::unique_ptr<Cursor> batches_;
-  std::vector<std::int64_t> sizes_;
-  std::size_t at_ = 0;
+  int replicas_;
+  int at_;                  // number of the next chunk in a full batch
   std::int64_t first_ = 0;  // first row of the current batch that has not been taken
   std::int64_t end_ = 0;
+  std::int64_t full_ = 0;  // number of rows of a full batch
   bool ended_ = false;
   std::vector<Leaves> pieces_;
 };
 
 class StreamChunksNode final : public TransformNode {
  public:
-  StreamChunksNode(std::shared_ptr<const Node> batches, std::vector<std::int64_t> sizes) noexcept
-      : TransformNode(std::move(batches)), sizes_(std::move(sizes)) {}
+  StreamChunksNode(std::shared_ptr<const Node> batches, int replicas, int first) noexcept
+      : TransformNode(std::move(batches)), replicas_(replicas), first_(first) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
-    return std::make_unique<StreamChunksCursor>(source_->open(options), sizes_, options.memory);
+    return std::make_unique<StreamChunksCursor>(source_->open(options), replicas_, first_, options.memory);
   }
   [[nodiscard]] Cardinality cardinality() const override {
     const Cardinality rows = source_->row_count();
-    return rows.is_known() ? Cardinality::known(chunks_of_stream(sizes_, rows.count())) : rows;
+    if (!rows.is_known()) return rows;
+    return Cardinality::known(chunks_of_stream(stream_chunks(source_->batch_size(), replicas_, first_), rows.count()));
   }
 
  private:
   [[nodiscard]] std::shared_ptr<const Node> with_source(std::shared_ptr<const Node> source) const override {
-    return stream_chunks_node(std::move(source), sizes_);
+    return stream_chunks_node(std::move(source), replicas_, first_);
   }
-  std::vector<std::int64_t> sizes_;
+  int replicas_;
+  int first_;
 };
 
 class BatchSlicesCursor final : public Cursor {
@@ -123,7 +128,7 @@ class BatchSlicesCursor final : public Cursor {
 
  private:
   [[nodiscard]] RowRange range() {
-    const std::int64_t rows = batches_->rows();
+    const std::int64_t rows = rows_to_divide(*batches_, slices_);
     return chunk_of(SplitPolicy::ceil_slices, rows, rows, slices_, slice_);
   }
 
@@ -183,8 +188,20 @@ std::int64_t chunks_of_stream(std::span<const std::int64_t> sizes, std::int64_t 
   return chunks;
 }
 
-std::shared_ptr<const Node> stream_chunks_node(std::shared_ptr<const Node> batches, std::vector<std::int64_t> sizes) {
-  return std::make_shared<StreamChunksNode>(std::move(batches), std::move(sizes));
+std::shared_ptr<const Node> stream_chunks_node(std::shared_ptr<const Node> batches, int replicas, int first) {
+  return std::make_shared<StreamChunksNode>(std::move(batches), replicas, first);
+}
+
+std::int64_t rows_to_divide(Cursor& cursor, int replicas) {
+  if (cursor.full_rows() == not_a_batch) throw_not_batched(replicas);
+  return cursor.rows();
+}
+
+void throw_not_batched(int replicas) {
+  detail::throw_error(Code::invalid_argument,
+                      "experimental_distribute_dataset: the dataset is not batched, so it cannot be split among {}; "
+                      "call batch(global_batch_size) on it first",
+                      detail::counted(replicas, "replica"));
 }
 
 std::shared_ptr<const Node> batch_slices_node(std::shared_ptr<const Node> batches, int slices) {

@@ -24,8 +24,7 @@ struct RowRange {
 };
 
 /// The rows that `replica` gets of a batch of `rows` rows, if a full batch has `full` rows. The chunks are contiguous,
-/// in the order of replicas, and cover the batch. If a batch has more than `full` rows, which a map can produce, it is
-/// divided like a full batch of `rows` rows.
+/// in the order of replicas, and cover the batch. If `full` is own_rows, the batch is a full batch.
 [[nodiscard]] RowRange chunk_of(SplitPolicy policy, std::int64_t full, std::int64_t rows, int replicas,
                                 int replica) noexcept;
 
@@ -35,10 +34,17 @@ struct RowRange {
 /// Number of chunks in a stream of `rows` rows, if `sizes` is used cyclically. Some sizes may be 0, but not all.
 [[nodiscard]] std::int64_t chunks_of_stream(std::span<const std::int64_t> sizes, std::int64_t rows) noexcept;
 
-/// The rows of all batches in order, regrouped into chunks whose sizes are `sizes`, used cyclically. The last chunk may
-/// be short; there is no chunk after the last row.
-[[nodiscard]] std::shared_ptr<const Node> stream_chunks_node(std::shared_ptr<const Node> batches,
-                                                             std::vector<std::int64_t> sizes);
+/// The rows of all batches in order, regrouped into chunks. Chunk i has stream_chunks(full, replicas, first)[i mod
+/// replicas] rows; `full` is Cursor::full_rows of the batch in which the chunk begins, so that all chunks have the
+/// sizes of a full batch if there is one size of batches. The last chunk may be short; there is no chunk after the last
+/// row.
+[[nodiscard]] std::shared_ptr<const Node> stream_chunks_node(std::shared_ptr<const Node> batches, int replicas,
+                                                             int first);
+
+/// The number of rows of the current element. Throws Error(invalid_argument) if the element is not a batch, so that it
+/// cannot be divided among `replicas` replicas.
+[[nodiscard]] std::int64_t rows_to_divide(Cursor& cursor, int replicas);
+[[noreturn]] void throw_not_batched(int replicas);
 
 /// Each batch of n rows, divided into `slices` slices of ceil(n / slices) rows; the last slices may be shorter or
 /// empty.

@@ -18,7 +18,9 @@ namespace {
 class GeneratorCursor final : public WholeCursor {
  public:
   GeneratorCursor(Pipeline::Generator generate, std::shared_ptr<MemoryResource> memory)
-      : WholeCursor(std::move(memory)), generate_(std::move(generate)) {}
+      : WholeCursor(std::move(memory)), generate_(std::move(generate)) {
+    full_rows_ = own_rows;
+  }
   bool advance() override { return generate_(present_); }
 
  private:
@@ -32,6 +34,8 @@ class GeneratorNode final : public Node {
     return std::make_unique<GeneratorCursor>(make_(), options.memory);
   }
   [[nodiscard]] Cardinality cardinality() const override { return Cardinality::unknown(); }
+  [[nodiscard]] Batched batched() const override { return Batched::unknown; }
+  [[nodiscard]] bool keeps_rows() const override { return false; }
 
  private:
   Pipeline::MakeGenerator make_;
@@ -44,7 +48,9 @@ class BatchCursor final : public WholeCursor {
         source_(std::move(source)),
         stacker_(options.memory),
         batch_rows_(rows),
-        drop_remainder_(drop_remainder) {}
+        drop_remainder_(drop_remainder) {
+    full_rows_ = rows;
+  }
   bool advance() override {
     Leaves element;
     stacker_.start(batch_rows_);
@@ -75,9 +81,11 @@ class BatchNode final : public TransformNode {
     return std::make_unique<BatchCursor>(source_->open(options), rows_, drop_remainder_, options);
   }
   [[nodiscard]] Cardinality cardinality() const override {
-    return batched(source_->cardinality(), rows_, drop_remainder_);
+    return batches_of(source_->cardinality(), rows_, drop_remainder_);
   }
+  [[nodiscard]] Batched batched() const override { return Batched::yes; }
   [[nodiscard]] std::int64_t batch_size() const override { return rows_; }
+  [[nodiscard]] bool keeps_rows() const override { return true; }
   [[nodiscard]] bool has_full_batches() const override { return drop_remainder_; }
   [[nodiscard]] Cardinality row_count() const override {
     return rows_in_batches(source_->cardinality(), rows_, drop_remainder_);
@@ -182,11 +190,13 @@ class BufferedShuffleCursor final : public WholeCursor {
     while (!ended_ && buffer_.size() < buffer_elements_) {
       ended_ = !source_->advance();
       if (ended_) break;
-      source_->read(buffer_.emplace_back());
+      BufferedElement& element = buffer_.emplace_back();
+      source_->read(element.tensors);
+      element.full_rows = source_->full_rows();
     }
     if (buffer_.empty()) return false;
     std::swap(buffer_[static_cast<std::size_t>(random_.below(buffer_.size()))], buffer_.back());
-    present_ = std::move(buffer_.back());
+    set_present(std::move(buffer_.back()));
     buffer_.pop_back();
     return true;
   }
@@ -195,7 +205,7 @@ class BufferedShuffleCursor final : public WholeCursor {
   std::unique_ptr<Cursor> source_;
   std::size_t buffer_elements_;
   RandomSequence random_;
-  std::vector<Leaves> buffer_;
+  std::vector<BufferedElement> buffer_;
   bool ended_ = false;
 };
 

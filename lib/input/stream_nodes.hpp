@@ -24,6 +24,7 @@ class ForwardingCursor : public Cursor {
   explicit ForwardingCursor(std::unique_ptr<Cursor> source) noexcept : source_(std::move(source)) {}
   void read(Leaves& element) final { source_->read(element); }
   std::int64_t rows() final { return source_->rows(); }
+  [[nodiscard]] std::int64_t full_rows() const final { return source_->full_rows(); }
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) final {
     source_->read_rows(first, count, element);
   }

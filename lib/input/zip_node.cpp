@@ -84,6 +84,15 @@ class ZipCursor final : public Cursor {
     read(element);
     return common_rows(element);
   }
+  [[nodiscard]] std::int64_t full_rows() const override {
+    const std::int64_t full = sources_.front()->full_rows();
+    bool agree = true;
+    for (const auto& source : sources_) {
+      if (source->full_rows() == not_a_batch) return not_a_batch;
+      agree = agree && source->full_rows() == full;
+    }
+    return agree ? full : own_rows;
+  }
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
     element.clear();
     for (const auto& source : sources_) {

@@ -246,7 +246,9 @@ class Dataset {
   [[nodiscard]] Dataset prefetch(int depth) const { return Dataset(pipeline_.prefetch(depth)); }
 
   [[nodiscard]] Cardinality cardinality() const { return pipeline_.cardinality(); }
-  /// Number of rows of a full batch; nullopt if the elements are not batches.
+  /// Number of rows of a full batch: n after batch(n), as long as only transformations follow that keep the number of
+  /// rows, or join datasets of equal batch size. nullopt if the elements are not batches, or if the number is not known
+  /// before reading: after map, interleave, and for a generator.
   [[nodiscard]] std::optional<std::int64_t> batch_size() const { return pipeline_.batch_size(); }
   [[nodiscard]] const input::Pipeline& pipeline() const noexcept { return pipeline_; }
 

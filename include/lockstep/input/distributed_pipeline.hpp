@@ -102,10 +102,12 @@ class LOCKSTEP_API DistributedPipeline {
 /// ranks. `leaves` is the number of tensors in an element. If there is only one replica, `global` need not be batched;
 /// the replica then gets single elements. This call is Local. With AutoShardPolicy automatic and data, reading is Local
 /// too. With file, off and hint, reading is Collective as described at `distribute_local_pipelines`, and beginning a
-/// pass throws Error(mismatch) if the ranks distribute datasets with different batch sizes.
-/// Throws Error(invalid_argument) if `global` is not batched but there are several replicas, if the rank is not in the
-/// layout, if an option is out of range, or if the policy is incompatible with the layout or the dataset. Throws
-/// Error(unimplemented) for InputReplicationMode::per_replica. Errors are propagated to InputLayout::peers, if set.
+/// pass throws Error(mismatch) if the ranks distribute datasets with different batch sizes. If only reading tells
+/// whether an element is a batch, as for a generator, reading throws Error(invalid_argument) for an element that cannot
+/// be divided. Throws Error(invalid_argument) if `global` has single elements but there are several replicas, if the
+/// rank is not in the layout, if an option is out of range, or if the policy is incompatible with the layout or the
+/// dataset. Throws Error(unimplemented) for InputReplicationMode::per_replica. Errors are propagated to
+/// InputLayout::peers, if set.
 [[nodiscard]] LOCKSTEP_API DistributedPipeline distribute_pipeline(const Pipeline& global, std::size_t leaves,
                                                                    const InputLayout& layout,
                                                                    const InputOptions& options);

@@ -19,6 +19,13 @@ namespace lockstep {
 
 /// How a batch is divided into one chunk per replica. R is the number of replicas, and G is the number of rows of a
 /// full batch. AutoShardPolicy determines which chunk a replica takes; by default, replica r takes chunk r.
+///
+/// After `batch(n)`, G is n, also for a short batch, as long as the batches have the number of rows that `batch` gave
+/// to them. A function that is applied to batches, such as that of map, may change the number of rows. From the first
+/// batch on of which it does, in a pass over the batches, G is for each batch its own number of rows. The same holds
+/// for batches that were not made by `batch`, such as those of a generator. If datasets with several batch sizes are
+/// concatenated or interleaved, each batch has the G of its own dataset. The division depends only on the data, not on
+/// ranks, nor on the position at which reading is resumed.
 enum class SplitPolicy : std::uint8_t {
   /// The chunk sizes of a full batch are used for every batch: G / R rows, rounded down, plus one row in the first G
   /// mod R chunks. A short last batch fills the chunks from the front. Example: if G is 6 and R is 4, a full batch is

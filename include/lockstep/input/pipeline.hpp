@@ -137,8 +137,11 @@ class LOCKSTEP_API Pipeline {
   [[nodiscard]] Pipeline prefetch(int depth) const;
 
   [[nodiscard]] Cardinality cardinality() const;
-  /// Number of rows of a full batch; nullopt if the elements are not batches.
+  /// Number of rows of a full batch; nullopt if the elements are not batches, or if the construction of the dataset
+  /// does not determine the number.
   [[nodiscard]] std::optional<std::int64_t> batch_size() const;
+  /// Whether the construction of the dataset implies that its elements are single rows or records, not batches.
+  [[nodiscard]] bool has_single_elements() const;
   /// Starts pass number `pass`, which determines the order of shuffled data. The reader keeps the dataset alive.
   [[nodiscard]] Reader open(std::uint64_t pass = 0) const;
 

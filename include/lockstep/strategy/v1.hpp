@@ -108,7 +108,7 @@ class StrategyMethods : public Base {
   template <ElementTree T>
   [[deprecated("as in TensorFlow 2.x; use experimental_distribute_dataset")]] [[nodiscard]] InputIterator<T>
   make_dataset_iterator(const Dataset<T>& dataset) {
-    detail::check_batched(dataset.batch_size().has_value(), this->num_replicas_in_sync());
+    detail::check_batched(!dataset.pipeline().has_single_elements(), this->num_replicas_in_sync());
     const auto distributed = this->experimental_distribute_dataset(dataset, {.split = SplitPolicy::ceil_slices});
     return {[distributed] {
               const auto pass = std::make_shared<DistributedIterator<T>>(distributed.iterate());

@@ -194,7 +194,6 @@ TEST(DistributedDataset, refuses_datasets_that_it_cannot_split) {
   };
   const auto range = Dataset<Tensor>::range(4);
   refused(range, {ReplicaLayout({2}), 0}, {}, "batch");
-  refused(stream(4), {ReplicaLayout({2}), 0}, {}, "batch");
   refused(range.batch(2), {ReplicaLayout({1, 1}), 2}, {}, "rank 2 is not in the layout");
   refused(range.batch(2), {ReplicaLayout({2}), 0}, {.prefetch_batches = -1}, "prefetch_batches");
 }

@@ -81,7 +81,8 @@ TEST(FileSharding, is_described_file_by_file) {
               "dataset: an unknown number of global batches of 2 rows; auto_shard_policy FILE, split FIXED_CHUNKS\n"
               "  rank 0, replica 0: reads " +
                   files.text()[0] + ", " + files.text()[2] + "\n  rank 1, replica 1: reads " + files.text()[1] +
-                  "\n  batches depend on the number of ranks: on another number, replicas get different batches\n");
+                  "\n  chunks have the sizes that they have in a full batch of 2 rows\n"
+                  "  batches depend on the number of ranks: on another number, replicas get different batches\n");
   });
 }
 

@@ -270,24 +270,28 @@ TEST(Describe, lists_the_data_of_each_rank_without_reading_any) {
             "  rank 0, replicas 0 to 1: reads rows 0 to 3 of each full batch\n"
             "  rank 1, replica 2: reads row 4 of each full batch\n"
             "  rank 2, replica 3: reads row 5 of each full batch\n"
+            "  chunks have the sizes that they have in a full batch of 6 rows\n"
             "  replica r gets chunk r of each batch, on any layout of 4 replicas\n");
   EXPECT_EQ(
       text(watched(stream(15)).batch(1).repeat(), ReplicaLayout({1, 1}), with(AutoShardPolicy::automatic, ceil_slices)),
       "dataset: an unknown number of global batches of 1 row; auto_shard_policy AUTO, split CEIL_SLICES\n"
       "  rank 0, replica 0: reads everything and keeps row 0 of each full batch\n"
       "  rank 1, replica 1: reads everything and keeps no rows of each full batch\n"
+      "  each batch is divided by its own number of rows\n"
       "  replica r gets chunk r of each batch, on any layout of 2 replicas\n");
   const std::string depends =
       "  batches depend on the number of ranks: on another number, replicas get different batches\n";
   EXPECT_EQ(text(watched(range(15)).batch(6).repeat(), ReplicaLayout({2, 2}), with(AutoShardPolicy::file_or_data)),
             "dataset: infinitely many global batches of 6 rows; auto_shard_policy DATA, split CEIL_SLICES\n"
             "  rank 0, replicas 0 to 1: reads slices 0, 2 of the 4 slices of each batch\n"
-            "  rank 1, replicas 2 to 3: reads slices 1, 3 of the 4 slices of each batch\n" +
+            "  rank 1, replicas 2 to 3: reads slices 1, 3 of the 4 slices of each batch\n"
+            "  each batch is divided by its own number of rows\n" +
                 depends);
   EXPECT_EQ(text(watched(range(15)).batch(6), ReplicaLayout({1, 1}), with(AutoShardPolicy::off)),
             "dataset: 3 global batches of 6 rows; auto_shard_policy OFF, split FIXED_CHUNKS\n"
             "  rank 0, replica 0: reads everything\n"
-            "  rank 1, replica 1: reads everything\n" +
+            "  rank 1, replica 1: reads everything\n"
+            "  chunks have the sizes that they have in a full batch of 6 rows\n" +
                 depends);
   EXPECT_EQ(text(watched(range(15)), ReplicaLayout({1}), {}),
             "dataset: 15 elements; auto_shard_policy AUTO, split FIXED_CHUNKS\n"

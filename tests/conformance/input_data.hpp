@@ -31,15 +31,15 @@ Dataset<T> batched(Dataset<T> rows, const Json& json) {
 
 /// An element {"a": x, "b": y}, in the form of the cases.
 using Named = std::pair<Tensor, Tensor>;
-inline Json named_result(const PerReplica<Named>& value) {
+inline Json named_result(const merged_t<Named>& value) {
+  const auto& [a, b] = value;
   Json components = Json::array();
-  for (int i = 0; i < value.size(); ++i) {
-    components.push_back({{"a", result_of(value.component(i).first)}, {"b", result_of(value.component(i).second)}});
-  }
-  return {{"$replicas", components}, {"first", value.first_replica()}};
+  for (int i = 0; i < a.size(); ++i)
+    components.push_back({{"a", result_of(a.component(i))}, {"b", result_of(b.component(i))}});
+  return {{"$replicas", components}, {"first", a.first_replica()}};
 }
 inline Json step_result(const PerReplica<Tensor>& value) { return result_of(value); }
-inline Json step_result(const PerReplica<Named>& value) { return named_result(value); }
+inline Json step_result(const merged_t<Named>& value) { return named_result(value); }
 
 /// The steps of one pass, followed by a check that the iterator stays at its end.
 template <class T>

@@ -89,9 +89,9 @@ void add_array_scripts(Scripts& scripts) {
       int steps = 0;
       bool equal = true;
       const auto dataset = array_dataset(std::pair{x, y}).batch(6).repeat(2);
-      for (const auto& batch : world.strategy().experimental_distribute_dataset(dataset)) {
+      for (const auto& [first, second] : world.strategy().experimental_distribute_dataset(dataset)) {
         ++steps;
-        equal = equal && equal_tensors(batch.value().first, x) && equal_tensors(batch.value().second, y);
+        equal = equal && equal_tensors(first.value(), x) && equal_tensors(second.value(), y);
       }
       return Json::array({steps, equal});
     }};

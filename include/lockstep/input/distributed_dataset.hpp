@@ -3,6 +3,7 @@
 //
 // A dataset whose iteration returns one batch per local replica:
 //   for (const auto& batch : strategy.experimental_distribute_dataset(data)) strategy.run(step, batch);
+//   for (const auto& [x, y] : strategy.experimental_distribute_dataset(pairs)) strategy.run(step, x, y);
 
 #pragma once
 
@@ -31,12 +32,21 @@
 namespace lockstep {
 namespace input {
 
-/// `specs` as a tree with the structure of T.
-template <ElementTree T>
-[[nodiscard]] auto spec_tree(const std::vector<TensorSpec>& specs) {
-  const T structure{};
-  auto next = specs.begin();
-  return map_leaves(structure, [&next](const Tensor&) { return *next++; });
+/// `batch` with a TensorSpec in place of each Tensor. `specs[i]` are those of local replica i, from left to right.
+template <class Batch>
+[[nodiscard]] auto specs_in_place_of(const Batch& batch, const std::vector<std::vector<TensorSpec>>& specs) {
+  std::size_t first = 0;  // number of the leaf's first tensor
+  return map_leaves(batch, [&]<class Leaf>(const Leaf& leaf) {
+    std::size_t next = first;
+    const auto spec_of = [&](int local) {
+      next = first;
+      return map_leaves(leaf.component(local),
+                        [&, local](const Tensor&) { return specs[static_cast<std::size_t>(local)][next++]; });
+    };
+    PerReplica<decltype(spec_of(0))> result(leaf.size(), leaf.first_replica(), spec_of);
+    first = next;
+    return result;
+  });
 }
 
 }  // namespace input
@@ -46,6 +56,10 @@ template <ElementTree T>
 template <ElementTree T>
 class DistributedIterator {
  public:
+  /// The batches of one step: T with a PerReplica in place of each leaf, as `run` returns a T. PerReplica<Tensor> for
+  /// datasets of tensors; a tuple of them for datasets of tuples; PerReplica<T> if T is an aggregate.
+  using Batch = merged_t<T>;
+
   DistributedIterator(input::DistributedPipeline pipeline, input::DistributedReader reader)
       : pipeline_(std::move(pipeline)), reader_(std::move(reader)) {}
 
@@ -53,16 +67,17 @@ class DistributedIterator {
   /// steps. In the last steps, a replica that has no data left gets a batch whose first extent is 0. README.md ("The
   /// end") states when this call is Collective and when it is Local.
   /// Throws Error(invalid_argument) in replica context. Rethrows exceptions of reading, which end the pass.
-  [[nodiscard]] std::optional<PerReplica<T>> get_next_as_optional() {
+  [[nodiscard]] std::optional<Batch> get_next_as_optional() {
     if (!reader_.next(batches_)) return std::nullopt;
-    return PerReplica<T>(static_cast<int>(batches_.size()), pipeline_.first_replica(), [this](int i) {
-      return input::element_of<T>(std::move(batches_[static_cast<std::size_t>(i)]));
-    });
+    elements_.clear();
+    for (input::Leaves& batch : batches_) elements_.push_back(input::element_of<T>(std::move(batch)));
+    return detail::merge_trees<T>(static_cast<int>(elements_.size()), pipeline_.first_replica(),
+                                  [this](int i) -> T& { return elements_[static_cast<std::size_t>(i)]; });
   }
 
   /// Like get_next_as_optional, but throws Error(out_of_range) at the end.
-  [[nodiscard]] PerReplica<T> get_next() {
-    std::optional<PerReplica<T>> next = get_next_as_optional();
+  [[nodiscard]] Batch get_next() {
+    std::optional<Batch> next = get_next_as_optional();
     if (!next)
       throw Error(Code::out_of_range,
                   "get_next: the dataset is at its end; get_next_as_optional returns nullopt there");
@@ -86,7 +101,8 @@ class DistributedIterator {
  private:
   input::DistributedPipeline pipeline_;
   input::DistributedReader reader_;
-  std::vector<input::Leaves> batches_;  // a member, so that its memory is reused
+  std::vector<input::Leaves> batches_;  // this and the next member are members, so that their memory is reused
+  std::vector<T> elements_;
 };
 
 /// A dataset distributed to the replicas; can be iterated any number of times. Each iteration is a pass. Passes are
@@ -115,21 +131,23 @@ class DistributedDataset {
   }
 
   /// Like iterate(), for range-based for loops. References to batches are valid until the iterator is incremented.
-  [[nodiscard]] InputPosition<DistributedIterator<T>, PerReplica<T>> begin() const {
-    return InputPosition<DistributedIterator<T>, PerReplica<T>>(iterate());
+  [[nodiscard]] InputPosition<DistributedIterator<T>, merged_t<T>> begin() const {
+    return InputPosition<DistributedIterator<T>, merged_t<T>>(iterate());
   }
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
-  /// Dtypes and static shapes of the batches that get_next returns: for each local replica, T with a TensorSpec in
-  /// place of each Tensor (if T is an aggregate, a tuple). The number of rows is known only if it is equal in every
-  /// step, that is, if every global batch is full (drop_remainder) and all ranks read the same data. The other extents
-  /// are those of the first element. Local. Reads the first element of pass 0; this read does not count as a pass.
-  /// Throws Error(failed_precondition) if the dataset is empty. Rethrows exceptions of reading.
+  /// Dtypes and static shapes of the batches that get_next returns: a batch with a TensorSpec in place of each Tensor
+  /// (if T is an aggregate, a tuple in place of the aggregate). The number of rows is known only if it is equal in
+  /// every step, that is, if every global batch is full (drop_remainder) and all ranks read the same data. The other
+  /// extents are those of the first element. Local. Reads the first element of pass 0; this read does not count as a
+  /// pass. Throws Error(failed_precondition) if the dataset is empty. Rethrows exceptions of reading.
   [[nodiscard]] auto element_spec() const {
     const std::vector<std::vector<TensorSpec>> specs = pipeline_.element_spec();
-    using Spec = decltype(input::spec_tree<T>(specs.front()));
-    return PerReplica<Spec>(pipeline_.local_replicas(), pipeline_.first_replica(),
-                            [&specs](int i) { return input::spec_tree<T>(specs[static_cast<std::size_t>(i)]); });
+    std::vector<T> structure(specs.size());
+    const auto batch =
+        detail::merge_trees<T>(pipeline_.local_replicas(), pipeline_.first_replica(),
+                               [&structure](int i) -> T& { return structure[static_cast<std::size_t>(i)]; });
+    return input::specs_in_place_of(batch, specs);
   }
 
   /// A few lines of text that state which files or rows each rank reads, what its replicas get, and whether the batches
@@ -194,25 +212,26 @@ template <class Fn>
 
 namespace detail {
 
-/// Whether `argument`, an argument of a step, has rows for local replica `local`.
+/// Whether `argument`, an argument of a step, has rows for local replica `local`: whether any of its PerReplica tensors
+/// has, or whether there are no such tensors.
 template <class Argument>
 [[nodiscard]] bool has_rows([[maybe_unused]] const Argument& argument, [[maybe_unused]] int local) {
-  bool result = true;
+  [[maybe_unused]] bool has_tensors = false;
+  bool some = false;
   if constexpr (has_distributed_leaf<Argument>) {
     for_each_leaf(argument, [&]<class Leaf>(const Leaf& leaf) {
       if constexpr (is_distributed<Leaf>::value) {
         if constexpr (ElementTree<typename Leaf::value_type> &&
                       std::same_as<Leaf, PerReplica<typename Leaf::value_type>>) {
-          bool some = false;
-          for_each_leaf(leaf.component(local), [&some](const Tensor& tensor) {
+          for_each_leaf(leaf.component(local), [&](const Tensor& tensor) {
+            has_tensors = true;
             some = some || tensor.shape().rank() == 0 || tensor.shape()[0] != 0;
           });
-          result = result && some;
         }
       }
     });
   }
-  return result;
+  return some || !has_tensors;
 }
 
 }  // namespace detail

@@ -12,7 +12,7 @@
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
-#include <lockstep/values/per_replica.hpp>
+#include <lockstep/values/merge.hpp>
 
 #include <concepts>
 #include <functional>
@@ -55,8 +55,10 @@ template <ElementTree T>
 class InputIterator {
  public:
   using value_type = T;
+  /// The inputs of one step: see DistributedIterator::Batch.
+  using Batch = merged_t<T>;
   /// Returns the inputs of the next step; std::nullopt at the end of the data.
-  using Next = std::function<std::optional<PerReplica<T>>()>;
+  using Next = std::function<std::optional<Batch>()>;
 
   /// For use by the library. `open()` returns a function that begins with the first step.
   InputIterator(std::function<Next()> open, int replicas) : open_(std::move(open)), replicas_(replicas) {}
@@ -69,10 +71,10 @@ class InputIterator {
   /// Returns the inputs of the next step. Local. Throws Error(failed_precondition) before the first initialize. At the
   /// end of the data, throws Error(out_of_range) until initialize is called again. In a step function, an iterator of
   /// make_dataset_iterator throws Error(invalid_argument).
-  [[nodiscard]] PerReplica<T> get_next() {
+  [[nodiscard]] Batch get_next() {
     if (!next_) detail::throw_not_initialized();
-    if (std::optional<PerReplica<T>> inputs = next_()) return std::move(*inputs);
-    next_ = [] { return std::optional<PerReplica<T>>(); };
+    if (std::optional<Batch> inputs = next_()) return std::move(*inputs);
+    next_ = [] { return std::optional<Batch>(); };
     detail::throw_at_end(replicas_);
   }
 
@@ -92,7 +94,7 @@ class StrategyMethods : public Base {
   /// Throws as `run` and get_next.
   template <class F, ElementTree T>
   [[deprecated("as in TensorFlow 2.x; use run")]] auto experimental_run(F&& fn, InputIterator<T>& input_iterator) {
-    const PerReplica<T> inputs = input_iterator.get_next();
+    const merged_t<T> inputs = input_iterator.get_next();
     return this->run(std::forward<F>(fn), inputs);
   }
   /// As above, but calls `fn` without inputs.
@@ -131,14 +133,15 @@ class StrategyMethods : public Base {
     return InputIterator<T>(
         [dataset, replicas] {
           const auto pass = std::make_shared<DatasetIterator<T>>(dataset.iterate());
-          return [pass, replicas]() -> std::optional<PerReplica<T>> {
+          return [pass, replicas]() -> std::optional<merged_t<T>> {
             std::vector<T> inputs;
             while (static_cast<int>(inputs.size()) < replicas) {
               std::optional<T> element = pass->get_next_as_optional();
               if (!element) return std::nullopt;
               inputs.push_back(std::move(*element));
             }
-            return PerReplica<T>(std::move(inputs));
+            return lockstep::detail::merge_trees<T>(
+                replicas, 0, [&inputs](int i) -> T& { return inputs[static_cast<std::size_t>(i)]; });
           };
         },
         replicas);

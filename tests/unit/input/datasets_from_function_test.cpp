@@ -72,8 +72,9 @@ TEST_P(DatasetsFromFunction, that_are_empty_on_a_rank_give_it_empty_batches_of_t
         },
         communicator);
     int steps = 0;
-    for (const auto& batch : distributed) {
-      const auto& [image, label] = batch.component(batch.size() - 1);
+    for (const auto& [images, labels] : distributed) {
+      const Tensor& image = images.component(images.size() - 1);
+      const Tensor& label = labels.component(labels.size() - 1);
       const std::int64_t rows = communicator.rank() == 2 ? 2 - steps : 0;
       EXPECT_EQ(image.shape(), (Shape{rows, 5, 7}));
       EXPECT_EQ(label.shape(), (Shape{rows}));

@@ -205,9 +205,9 @@ TEST(DistributedDataset, splits_trees_leaf_by_leaf_and_whole_batch_maps_after_th
         EXPECT_EQ(std::get<0>(batch).shape(), (Shape{4, 2}));
         return batch;
       });
-  const auto batch = input::distribute(dataset, {ReplicaLayout({2}), 0}).iterate().get_next();
-  EXPECT_EQ(numbers(std::get<0>(batch.component(1))), (Numbers{5, 6, 7, 8}));
-  EXPECT_EQ(numbers(std::get<1>(batch.component(1))), (Numbers{2, 3}));
+  const auto [x, y] = input::distribute(dataset, {ReplicaLayout({2}), 0}).iterate().get_next();
+  EXPECT_EQ(numbers(x.component(1)), (Numbers{5, 6, 7, 8}));
+  EXPECT_EQ(numbers(y.component(1)), (Numbers{2, 3}));
 }
 
 TEST(DistributedDataset, gives_aligned_batches_and_reuses_their_memory) {

@@ -229,8 +229,8 @@ TEST(ElementSpec, has_the_known_number_of_rows_and_the_spec_of_the_first_element
   const auto texts = [](const auto& dataset, const InputLayout& layout, const InputOptions& options = {}) {
     const auto spec = input::distribute(dataset, layout, options).element_spec();
     std::vector<std::string> result;
-    for (int i = 0; i < spec.size(); ++i)
-      result.push_back(to_string(spec.component(i).first) + " " + to_string(spec.component(i).second));
+    for (int i = 0; i < spec.first.size(); ++i)
+      result.push_back(to_string(spec.first.component(i)) + " " + to_string(spec.second.component(i)));
     return result;
   };
   using Texts = std::vector<std::string>;

@@ -93,6 +93,14 @@ std::string_view shown_file(const std::source_location& where) noexcept {
 
 }  // namespace
 
+CallerArguments::CallerArguments(std::string_view arguments) noexcept {
+  if (arguments.empty()) return;
+  Hash running;
+  for (const char each : arguments) running.add(static_cast<unsigned char>(each));
+  hash = running.value();
+  copy_text(arguments, text);
+}
+
 Descriptor make_descriptor(const Call& call, Order order, std::span<const HostItem> items, std::string_view name,
                            bool only_name) {
   Descriptor result;
@@ -243,6 +251,13 @@ std::string text_of_radices(const Descriptor& descriptor) {
   return fmt::format(" with LOCKSTEP_RADICES={}", descriptor.radices.data());
 }
 
+/// " with axis 0"
+std::string text_of_arguments(const Descriptor& descriptor) {
+  if (descriptor.arguments[0] == '\0') return {};
+  const bool is_cut = descriptor.arguments[CallerArguments::most_bytes - 2] != '\0';
+  return fmt::format(" with {}{}", descriptor.arguments.data(), is_cut ? "..." : "");
+}
+
 /// " at app/train.cpp:42"
 std::string text_of_place(const Descriptor& descriptor) {
   return descriptor.line == 0 ? std::string() : fmt::format(" at {}:{}", descriptor.file.data(), descriptor.line);
@@ -255,7 +270,7 @@ std::string describe(const Descriptor& descriptor, Details details) {
     std::string text(descriptor.name.data());
     if (details.tensors) text += text_of_tensors(descriptor);
     if (details.radices) text += text_of_radices(descriptor);
-    return text + text_of_place(descriptor);
+    return text + text_of_arguments(descriptor) + text_of_place(descriptor);
   }
   const Traits& kind = descriptor.traits();
   std::string text(kind.name);
@@ -267,7 +282,7 @@ std::string describe(const Descriptor& descriptor, Details details) {
   if (descriptor.order == Order::canonical && details.order) text += " with order canonical";
   text += text_of_radices(descriptor);
   if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());
-  return text + text_of_place(descriptor);
+  return text + text_of_arguments(descriptor) + text_of_place(descriptor);
 }
 
 std::string describe_difference(int rank, const Descriptor& descriptor, int other_rank, const Descriptor& other) {

@@ -29,6 +29,18 @@ struct MergeCount {
   std::uint64_t run = 0;     ///< number of the last run
 };
 
+/// Arguments of the library's caller that decide its result, but not the collective that computes the result, as text:
+/// "axis 0". Compared between ranks.
+struct CallerArguments {
+  static constexpr std::size_t most_bytes = 64;
+
+  std::uint64_t hash = 0;               ///< hash of the whole text; 0 if there are no arguments
+  std::array<char, most_bytes> text{};  ///< for errors; truncated
+
+  CallerArguments() = default;
+  explicit CallerArguments(std::string_view text) noexcept;
+};
+
 /// Trivially copyable, because it is sent as bytes. Two ranks agree if their hashes are equal; the other members are
 /// used for the text of errors.
 struct Descriptor {
@@ -54,14 +66,15 @@ struct Descriptor {
   /// agree or, if there are none, the dtypes and shapes of all items.
   std::array<std::uint32_t, most_sections> sections{};
   std::array<std::int64_t, Shape::max_rank> extents{};
-  std::array<char, name_bytes> name{};         ///< name in the options, truncated
-  std::array<char, schedule_bytes> radices{};  ///< radices that the environment requests, truncated
-  std::array<char, rows_bytes> rows{};         ///< numbers of rows by replica, truncated
-  MergeCount merges;                           ///< count when the operation was posted
-  std::int64_t completed_before = 0;           ///< operations that this rank had completed when the epoch began
-  bool is_recovery = false;                    ///< if true, completed_before is not compared
-  std::uint32_t line = 0;                      ///< line of this rank's call, not compared; 0: unknown
-  std::array<char, file_bytes> file{};         ///< file of that line: the last two components of the path
+  std::array<char, name_bytes> name{};                        ///< name in the options, truncated
+  std::array<char, schedule_bytes> radices{};                 ///< radices that the environment requests, truncated
+  std::array<char, rows_bytes> rows{};                        ///< numbers of rows by replica, truncated
+  std::array<char, CallerArguments::most_bytes> arguments{};  ///< text of the CallerArguments
+  MergeCount merges;                                          ///< count when the operation was posted
+  std::int64_t completed_before = 0;    ///< operations that this rank had completed when the epoch began
+  bool is_recovery = false;             ///< if true, completed_before is not compared
+  std::uint32_t line = 0;               ///< line of this rank's call, not compared; 0: unknown
+  std::array<char, file_bytes> file{};  ///< file of that line: the last two components of the path
 
   [[nodiscard]] constexpr const Traits& traits() const noexcept { return detail::traits(kind); }
 };
@@ -85,12 +98,13 @@ void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string
 /// Sets the line that `describe` shows as the place of the call.
 void set_place(Descriptor& descriptor, const std::source_location& where) noexcept;
 
-/// Combines `hash` with two counts: the merge_call calls before the operation was posted, and the operations that this
-/// rank had completed before the epoch. The result is `hash` if both counts are zero.
+/// Combines `hash` with the facts that are known when the operation is posted: the number of merge_call calls before
+/// it, the number of operations that this rank had completed before the epoch, and the hash of the caller's arguments.
+/// The result is `hash` if all three are zero.
 [[nodiscard]] constexpr std::uint64_t hash_after(std::uint64_t hash, const MergeCount& merges,
-                                                 std::int64_t completed_before) noexcept {
+                                                 std::int64_t completed_before, std::uint64_t arguments) noexcept {
   return hash ^ (merges.calls * 0x9e3779b97f4a7c15u) ^
-         (static_cast<std::uint64_t>(completed_before) * 0xd1342543de82ef95u);
+         (static_cast<std::uint64_t>(completed_before) * 0xd1342543de82ef95u) ^ arguments;
 }
 
 /// The text "; before it, the replicas of rank 1 made 2 merge_call calls, ..." if the numbers of calls differ, else an

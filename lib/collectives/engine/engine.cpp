@@ -223,6 +223,11 @@ void Engine::count_merge(std::uint64_t run) {
   queue_.count_merge(run);
 }
 
+CallerArguments Engine::exchange_arguments(const CallerArguments& arguments) {
+  const MutexLock lock(mutex_);
+  return queue_.exchange_arguments(arguments);
+}
+
 std::uint64_t Engine::next_epoch() {
   const MutexLock lock(mutex_);
   return epoch_.number_of_next_post();

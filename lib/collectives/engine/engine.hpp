@@ -110,6 +110,10 @@ class Engine final : private JobMember {
   /// descriptors of later operations contain the count.
   void count_merge(std::uint64_t run);
 
+  /// The descriptors of operations that are posted from now on contain `arguments`. Returns the arguments that they
+  /// contained before.
+  CallerArguments exchange_arguments(const CallerArguments& arguments);
+
   /// Number of operations that are done on this rank.
   [[nodiscard]] std::int64_t completed();
   /// Called by a thread that knows of the last failure. If no thread of this rank has thrown that failure yet,

@@ -160,16 +160,20 @@ class Operation {
   // The state of the operation in the engine. The engine calls the following functions under its lock.
 
   /// Called when the operation is posted, in `epoch`. `merges` is the count of merge_call calls on this rank at that
-  /// time; the ranks compare their counts.
-  void enter(std::uint64_t epoch, const MergeCount& merges) noexcept {
+  /// time, and `arguments` has further arguments of the caller; the ranks compare both.
+  void enter(std::uint64_t epoch, const MergeCount& merges, const CallerArguments& arguments) noexcept {
     epoch_ = epoch;
     descriptor_.merges = merges;
+    if (std::exchange(arguments_, arguments.hash) == arguments.hash) return;
+    descriptor_.arguments = arguments.text;
+    record_.call = 0;
+    record_.metered_call = 0;
   }
   /// Called before the agreement. `completed` is the number of operations that this rank had completed before the
   /// epoch; the ranks compare these numbers.
   void place_after(std::int64_t completed) noexcept {
     descriptor_.completed_before = completed;
-    descriptor_.hash = hash_after(own_hash_, descriptor_.merges, descriptor_.is_recovery ? 0 : completed);
+    descriptor_.hash = hash_after(own_hash_, descriptor_.merges, descriptor_.is_recovery ? 0 : completed, arguments_);
   }
   /// Makes the ranks agree even if they have completed different numbers of operations. Only for an operation that has
   /// a single run.
@@ -198,6 +202,7 @@ class Operation {
  private:
   Descriptor descriptor_;
   std::uint64_t own_hash_;
+  std::uint64_t arguments_ = 0;  // hash of the caller's arguments of this run
   std::uint64_t epoch_ = 0;
   bool is_agreed_ = false;
   bool is_done_ = false;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -31,7 +32,7 @@ class OperationQueue {
 
   /// Notes in `operation` and in the flight record that `operation` is posted in `epoch`, but does not append it.
   void enter(Operation& operation, std::uint64_t epoch) noexcept {
-    operation.enter(epoch, merges_);
+    operation.enter(epoch, merges_, arguments_);
     recorder_.post(operation, epoch, sequence_ + static_cast<std::int64_t>(operations_.size()));
   }
   /// Appends `operation`, for which `enter` has been called.
@@ -76,6 +77,10 @@ class OperationQueue {
 
   /// Counts a merge_call in which the replicas of this rank have met, in run number `run` of their strategy.
   void count_merge(std::uint64_t run) noexcept;
+  /// Operations that are entered from now on have `arguments`. Returns the arguments that they had before.
+  CallerArguments exchange_arguments(const CallerArguments& arguments) noexcept {
+    return std::exchange(arguments_, arguments);
+  }
   /// Sets the count of merge_call calls to zero.
   void restart_merge_count() noexcept { merges_ = {}; }
 
@@ -94,6 +99,7 @@ class OperationQueue {
   std::int64_t completed_before_ = 0;  // number of operations that were done in earlier epochs
   bool compares_positions_ = true;
   MergeCount merges_;
+  CallerArguments arguments_;
 };
 
 }  // namespace lockstep::detail

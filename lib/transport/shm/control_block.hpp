@@ -122,8 +122,8 @@ struct ControlBlock {
   /// For the same reason, operations of consecutive epochs use different slots.
   static constexpr std::size_t slots = 4;
   static constexpr std::size_t payload_bytes = 16 * 1024;
-  static constexpr std::size_t descriptor_bytes = 384;
-  static constexpr std::size_t verdict_bytes = 768;
+  static constexpr std::size_t descriptor_bytes = 512;
+  static constexpr std::size_t verdict_bytes = 896;
 
   [[nodiscard]] static constexpr std::size_t slot_of(std::uint64_t tag) noexcept {
     return (epoch_of_tag(tag) & 1) << 1 | (tag & 1);

@@ -4,6 +4,7 @@
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/device/arena.hpp>
 
+#include "collectives/compared_arguments.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
@@ -217,6 +218,47 @@ TEST(Communicator, compares_whether_a_repeated_call_asks_for_its_name_only) {
     comm.all_reduce(values, ReduceOp::max, {.name = "x", .only_name = comm.rank() == 0});
   });
   expect_all(error, {"rank 0 is in x at ", "rank 1 calls all_reduce max of f32 [2] named \"x\""});
+}
+
+TEST(Communicator, compares_further_arguments_of_its_caller_while_they_are_in_force) {
+  for (const std::vector<int>& layout : {std::vector{1, 1}, std::vector{1, 1, 1}}) {
+    on_ranks(layout, [](Communicator& comm) {
+      const int rank = comm.rank();
+      const auto sum = [&] { return comm.all_reduce(rank == 0 ? 1 : 2, ReduceOp::sum); };
+      const int expected = sum();
+      const auto sum_with = [&](const std::string& arguments) {
+        const detail::ComparedArguments compared(comm, arguments);
+        return sum();
+      };
+      EXPECT_EQ(sum_with("axis 0"), expected);
+      EXPECT_EQ(sum_with("axis 0"), expected);
+      expect_all(error_of([&] { static_cast<void>(sum_with(rank == 0 ? "axis 0" : "axis 1")); }),
+                 {"mismatch: ranks disagree on operation #", ": rank 0 calls all_reduce sum of i32 [1] with axis 0 at ",
+                  ", rank 1 calls all_reduce sum of i32 [1] with axis 1 at "});
+      EXPECT_EQ(sum(), expected);
+      expect_all(
+          error_of([&] { static_cast<void>(rank == 0 ? sum_with("axis 0") : sum()); }),
+          {"rank 0 calls all_reduce sum of i32 [1] with axis 0 at ", "rank 1 calls all_reduce sum of i32 [1] at "});
+      const std::string long_text(100, 'x');
+      EXPECT_EQ(sum_with(long_text), expected);
+      expect_all(error_of([&] { static_cast<void>(sum_with(long_text + (rank == 0 ? "a" : "b"))); }),
+                 {" with xxxxxx", "xxx... at "});
+    });
+  }
+}
+
+TEST(Communicator, compares_the_arguments_of_the_innermost_caller) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    const detail::ComparedArguments outer(comm, "outer");
+    {
+      const detail::ComparedArguments inner(comm, comm.rank() == 0 ? "one" : "other");
+      expect_all(error_of([&] { comm.barrier(); }), {"barrier with one", "barrier with other"});
+    }
+    comm.barrier();
+    expect_all(
+        error_of([&] { comm.rank() == 0 ? comm.barrier() : static_cast<void>(comm.all_reduce(1, ReduceOp::sum)); }),
+        {"rank 0 calls barrier with outer", "rank 1 calls all_reduce sum of i32 [1] with outer"});
+  });
 }
 
 TEST(Communicator, refuses_an_operation_and_a_plan_that_do_not_exist) {

@@ -227,8 +227,8 @@ void count_read(int reader, int owner, const void* data, std::size_t bytes) {
   const NodePlace& a = counted_places[static_cast<std::size_t>(reader)];
   const NodePlace& b = counted_places[static_cast<std::size_t>(owner)];
   const std::size_t distance = a.domain == b.domain ? 0 : a.socket == b.socket ? 1 : 2;
-  const auto begin = reinterpret_cast<std::uintptr_t>(data) / line_bytes;
-  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes + line_bytes - 1) / line_bytes;
+  const auto begin = reinterpret_cast<std::uintptr_t>(data) / detail::line_bytes;
+  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes + detail::line_bytes - 1) / detail::line_bytes;
   counted_lines[static_cast<std::size_t>(reader)][distance] += static_cast<long>(end - begin);
 }
 
@@ -243,7 +243,7 @@ Lines lines_of_all_reduce(const Node& node, std::size_t bytes) {
     std::vector<float> memory(bytes / sizeof(float) + 16, 1.0F);
     void* begin = memory.data();
     std::size_t room = memory.size() * sizeof(float);
-    auto* const values = static_cast<float*>(std::align(line_bytes, bytes, begin, room));
+    auto* const values = static_cast<float*>(std::align(detail::line_bytes, bytes, begin, room));
     const std::span<float> all(values, bytes / sizeof(float));
     Plan plan = comm.prepare_all_reduce(all, ReduceOp::max);
     for (int call = 0; call < 3; ++call) plan.run();  // the first call also reads tables of addresses

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Conversion of the trees of several replicas to one tree with `PerReplica` leaves, and back. The conversion depends on
-// types only: every leaf T becomes PerReplica<T>, even if all replicas have equal values; a leaf whose type has
-// `stays_whole` (a variable) is not changed.
+// types only: every leaf T becomes PerReplica<T>, even if all replicas have equal values; an aggregate with
+// `tree_members` becomes one PerReplica<T>, in which the members keep their names; a leaf whose type has `stays_whole`
+// (a variable) is not changed.
 
 #pragma once
 
@@ -14,7 +15,8 @@
 
 namespace lockstep {
 
-/// Type of the merge of trees of type Tree: `float` gives PerReplica<float>, a tuple gives a tuple of merged types.
+/// Type of the merge of trees of type Tree: `float` gives PerReplica<float>, a tuple gives a tuple of merged types, an
+/// aggregate A gives PerReplica<A>.
 template <class Tree>
 using merged_t = decltype(detail::merge_trees<Tree>(1, 0, std::declval<Tree& (*)(int)>()));
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/values/detail/tree.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -16,12 +17,6 @@
 
 namespace lockstep {
 namespace detail {
-
-/// Wraps a component, so that `bool` components have addresses; elements of std::vector<bool> have none.
-template <class T>
-struct Cell {
-  T value;
-};
 
 /// Throws Error(invalid_argument) if `count` is 0 or `first_replica` is negative.
 LOCKSTEP_API void check_components(std::size_t count, int first_replica);

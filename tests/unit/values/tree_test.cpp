@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <lockstep/values/detail/reduced.hpp>
+#include <lockstep/values/detail/structure.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/tree.hpp>
 
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -61,7 +63,8 @@ static_assert(std::is_same_v<merged_t<std::map<std::string, int>>, std::map<std:
 static_assert(std::is_same_v<merged_t<std::optional<int>>, std::optional<PerReplica<int>>>);
 static_assert(std::is_same_v<merged_t<std::array<float, 3>>, PerReplica<std::array<float, 3>>>);
 static_assert(std::is_same_v<merged_t<std::array<Tensor, 2>>, std::array<PerReplica<Tensor>, 2>>);
-static_assert(std::is_same_v<merged_t<Metrics>, std::tuple<PerReplica<float>, PerReplica<int>>>);
+static_assert(std::is_same_v<merged_t<Metrics>, PerReplica<Metrics>>);
+static_assert(std::is_same_v<merged_t<std::vector<Metrics>>, std::vector<PerReplica<Metrics>>>);
 static_assert(std::is_same_v<merged_t<std::string>, PerReplica<std::string>>);
 static_assert(std::is_same_v<merged_t<std::variant<int, std::tuple<float>>>,
                              std::variant<PerReplica<int>, std::tuple<PerReplica<float>>>>);
@@ -124,14 +127,40 @@ TEST(Tree, merges_the_alternative_that_all_variants_hold) {
   expect_error(Code::invalid_argument, {"variant"}, [] { (void)merge<Either>({1, std::vector<std::string>{"b"}}); });
 }
 
-TEST(Tree, merges_and_slices_nested_aggregates_of_any_depth) {
-  const auto [layers, last] = merge<Report>({{{{1.0F, 2}}, "x"}, {{{3.0F, 4}}, "y"}});
-  EXPECT_EQ(std::get<0>(layers.front()).component(1), 3.0F);
-  EXPECT_EQ(std::get<1>(layers.front()).component(0), 2);
-  EXPECT_EQ(std::get<1>(last).component(1), "y");
-  const auto part = local_part(std::tuple(layers, last), 1);
-  EXPECT_EQ(std::get<1>(std::get<0>(part).front()), 4);
-  EXPECT_EQ(std::get<1>(std::get<1>(part)), "y");
+TEST(Tree, merges_and_slices_aggregates_as_a_whole) {
+  const std::pair<PerReplica<Report>, PerReplica<int>> merged =
+      merge<std::pair<Report, int>>({{{{{1.0F, 2}}, "x"}, 5}, {{{{3.0F, 4}}, "y"}, 6}});
+  EXPECT_EQ(merged.first.component(1).layers.front().loss, 3.0F);
+  EXPECT_EQ(std::get<1>(merged.first.component(1).last), "y");
+  const std::pair<Report, int> part = local_part(merged, 1);
+  EXPECT_EQ(part.first.layers.front().count, 4);
+  EXPECT_EQ(part.second, 6);
+}
+
+TEST(Tree, keeps_an_aggregate_that_is_made_from_cells) {
+  const Report report{{{1.0F, 2}, {3.0F, 4}}, Metrics{5.0F, 6}};
+  auto cells =
+      map_leaves(report, [](const auto& leaf) { return detail::Cell<std::remove_cvref_t<decltype(leaf)>>{leaf}; });
+  std::vector<double> seen;
+  for_each_leaf(cells, [&](auto& cell) {
+    if constexpr (std::is_arithmetic_v<decltype(cell.value)>) seen.push_back(++cell.value);
+  });
+  EXPECT_EQ(seen, (std::vector<double>{2, 3, 4, 5, 6, 7}));
+  const Report made = map_leaves(cells, [](auto& cell) { return cell.value; });
+  EXPECT_EQ(made.layers.back().loss, 4.0F);
+  EXPECT_EQ(std::get<0>(made.last).count, 7);
+}
+
+TEST(Tree, has_its_structure_as_text_unless_the_number_of_leaves_determines_it) {
+  using Lists = std::vector<std::vector<Tensor>>;
+  const Tensor x;
+  EXPECT_EQ(detail::structure_of(std::tuple(1, std::vector{x, x})), "");
+  EXPECT_EQ(detail::structure_of(Lists{{x, x}, {}, {x}}), "[[2 x *], [0], [1 x *]]");
+  EXPECT_EQ(detail::structure_of(std::map<std::string, Lists>{{"b", {{x}}}, {"a", {}}}), "{a: [], b: [[1 x *]]}");
+  EXPECT_EQ(detail::structure_of(std::unordered_map<int, Metrics>{{7, {}}, {3, {}}}), "{3: (*, *), 7: (*, *)}");
+  EXPECT_EQ(detail::structure_of(std::pair(std::optional<int>(), std::optional<int>(1))), "(none, *)");
+  EXPECT_EQ(detail::structure_of(std::variant<int, float>(1.0F)), "#1 *");
+  EXPECT_EQ(detail::structure_of(PerReplica<Lists>({Lists{{x}}})), "[[1 x *]]");
 }
 
 TEST(Tree, visits_the_alternative_that_a_variant_holds_and_nothing_in_a_monostate) {

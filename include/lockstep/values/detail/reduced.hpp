@@ -51,13 +51,14 @@ struct component_of<Mirrored<T>> {
 /// Whether a leaf is neither a tensor nor IndexedSlices.
 template <class Leaf>
 struct is_not_tensor : std::bool_constant<!TensorLike<Leaf> && !std::same_as<Leaf, IndexedSlices>> {};
-/// Whether a leaf in cross-replica context cannot be reduced: the leaf is not a variable, and its components are
-/// neither tensors nor IndexedSlices.
+template <class Part>
+struct is_not_reducible_part : std::bool_constant<is_not_tensor<Part>::value && !stays_whole<Part>> {};
+/// Whether a leaf in cross-replica context cannot be reduced: it, or a leaf of its components, is neither a tensor nor
+/// IndexedSlices nor a variable.
 template <class Leaf>
-struct is_not_reducible
-    : std::bool_constant<is_not_tensor<typename component_of<Leaf>::type>::value && !stays_whole<Leaf>> {};
-/// Whether a leaf has components that are neither tensors nor IndexedSlices. gather returns a leaf without components
-/// unchanged, so such a leaf may have any type.
+struct is_not_reducible : any_leaf<typename component_of<Leaf>::type, is_not_reducible_part> {};
+/// Whether a leaf has components that cannot be reduced. gather returns a leaf without components unchanged, so such a
+/// leaf may have any type.
 template <class Leaf>
 struct is_not_gatherable : std::bool_constant<is_distributed_values<Leaf> && is_not_reducible<Leaf>::value> {};
 

@@ -8,6 +8,7 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/dtype.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <deque>
@@ -29,13 +30,29 @@ struct tree_members;
 
 namespace detail {
 
-enum class NodeKind { leaf, nothing, tuple, sequence, array, map, optional, variant, aggregate };
+enum class NodeKind { leaf, nothing, tuple, sequence, array, map, optional, variant, aggregate, members };
 
 template <class T>
 concept HasMembers = requires { tree_members<T>::pointers; };
 
+/// A leaf that is to become a T. A tree of T that is made in two steps has cells in the first step: a cell is a leaf
+/// for every T, and has an address even if T is bool, whose vector has elements without addresses.
+template <class T>
+struct Cell {
+  T value;
+};
+
+/// The node of an aggregate T while its leaves are cells.
+template <class T, class... Child>
+struct Members {
+  const T* from;  // members that are not in the tree are copied from here; must exist until the cells are replaced
+  std::tuple<Child...> children;
+};
+
 template <class T>
 inline constexpr NodeKind node_kind = HasMembers<T> ? NodeKind::aggregate : NodeKind::leaf;
+template <class T, class... Child>
+inline constexpr NodeKind node_kind<Members<T, Child...>> = NodeKind::members;
 template <>
 inline constexpr NodeKind node_kind<std::monostate> = NodeKind::nothing;
 template <>
@@ -105,6 +122,33 @@ template <class T, std::size_t k>
 using member_t = std::remove_reference_t<decltype(std::declval<T&>().*
                                                   (std::get<k>(tree_members<std::remove_const_t<T>>::pointers)))>;
 
+/// Whether `Test<L>::value` holds for at least one leaf type L of the tree.
+template <class Tree, template <class> class Test>
+struct any_leaf;
+
+template <class T>
+struct is_cell : std::false_type {};
+template <class T>
+struct is_cell<Cell<T>> : std::true_type {};
+
+/// Whether `Combiner`, an argument of `combine`, treats aggregates as leaves: it has a member type `whole_aggregates`.
+template <class Combiner>
+concept KeepsAggregates = requires { typename Combiner::whole_aggregates; };
+
+/// Calls `fn(entry)` for each entry of `map`: in the order of the map or, if it has none (unordered_map), in the order
+/// of the keys, so that equal maps have one order on all ranks.
+template <class Map, class Fn>
+void for_each_entry(Map& map, Fn&& fn) {
+  if constexpr (requires { typename std::remove_const_t<Map>::key_compare; }) {
+    for (auto& entry : map) fn(entry);
+  } else {
+    std::vector<decltype(&*map.begin())> entries;
+    for (auto& entry : map) entries.push_back(&entry);
+    std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
+    for (auto* entry : entries) fn(*entry);
+  }
+}
+
 /// Combines `count` trees of one type to one tree. `get(i)` returns tree i. For each leaf, of type L, `leaf.template
 /// operator()<L>(get_leaf)` returns the leaf of the result; `get_leaf(i)` returns the corresponding leaf of tree i.
 /// Throws Error(invalid_argument) if the structures differ.
@@ -133,22 +177,47 @@ auto combine_tuple(int count, const Get& get, const Leaf& leaf, std::index_seque
   }
 }
 
+/// The node of an aggregate like `from` with other children: a T if their types are those of its members; Members if
+/// they have cells; otherwise a tuple.
+template <class T, class... Child, std::size_t... k>
+auto aggregate_of(const T& from, std::tuple<Child...>&& children, std::index_sequence<k...>) {
+  if constexpr (std::is_same_v<std::tuple<Child...>, std::tuple<std::remove_const_t<member_t<T, k>>...>>) {
+    T result(from);
+    ((result.*(std::get<k>(tree_members<T>::pointers)) = std::get<k>(std::move(children))), ...);
+    return result;
+  } else if constexpr ((any_leaf<Child, is_cell>::value || ...)) {
+    return Members<T, Child...>{&from, std::move(children)};
+  } else {
+    return std::move(children);
+  }
+}
+
 template <class Tree, class Get, class Leaf, std::size_t... k>
-auto combine_aggregate(int count, const Get& get, const Leaf& leaf, std::index_sequence<k...>) {
+auto combine_aggregate(int count, const Get& get, const Leaf& leaf, std::index_sequence<k...> members) {
   using Plain = std::remove_const_t<Tree>;
   const auto child = [&]<std::size_t j>(std::integral_constant<std::size_t, j>) {
     using Child = member_t<Tree, j>;
     return combine<Child>(
         count, [&get](int i) -> Child& { return get(i).*(std::get<j>(tree_members<Plain>::pointers)); }, leaf);
   };
-  using Result = std::tuple<decltype(child(std::integral_constant<std::size_t, k>{}))...>;
-  if constexpr (std::is_same_v<Result, std::tuple<std::remove_const_t<member_t<Tree, k>>...>>) {
-    Plain result(get(0));
-    ((result.*(std::get<k>(tree_members<Plain>::pointers)) = child(std::integral_constant<std::size_t, k>{})), ...);
-    return result;
-  } else {
-    return Result{child(std::integral_constant<std::size_t, k>{})...};
-  }
+  // braces evaluate the children from left to right
+  return aggregate_of<Plain>(get(0),
+                             std::tuple<decltype(child(std::integral_constant<std::size_t, k>{}))...>{
+                                 child(std::integral_constant<std::size_t, k>{})...},
+                             members);
+}
+
+template <class T, class... Child, class Get, class Leaf, std::size_t... k>
+auto combine_members(const Get& get, const Leaf& leaf, Members<T, Child...>* /*type*/,
+                     std::index_sequence<k...> members) {
+  const auto child = [&]<std::size_t j>(std::integral_constant<std::size_t, j>) {
+    using Node = std::remove_reference_t<decltype(std::get<j>(get(0).children))>;
+    return combine<Node>(1, [&get](int) -> Node& { return std::get<j>(get(0).children); }, leaf);
+  };
+  return aggregate_of<T>(*get(0).from,
+                         std::tuple<decltype(child(std::integral_constant<std::size_t, k>{}))...>{
+                             child(std::integral_constant<std::size_t, k>{})...},
+                         members);
 }
 
 template <class Tree, class Get, class Leaf>
@@ -190,7 +259,7 @@ auto combine_map(int count, const Get& get, const Leaf& leaf) {
         leaf);
   };
   typename rebind<Plain, decltype(child(get(0).begin()->first))>::type result;
-  for (auto& entry : get(0)) result.emplace(entry.first, child(entry.first));
+  for_each_entry(get(0), [&](auto& entry) { result.emplace(entry.first, child(entry.first)); });
   return result;
 }
 
@@ -225,8 +294,11 @@ template <class Tree, class Get, class Leaf>
 auto combine(int count, const Get& get, const Leaf& leaf) {
   using Plain = std::remove_const_t<Tree>;
   constexpr auto kind = node_kind<Plain>;
-  if constexpr (kind == NodeKind::leaf) {
+  if constexpr (kind == NodeKind::leaf || (kind == NodeKind::aggregate && KeepsAggregates<Leaf>)) {
     return leaf.template operator()<Plain>(get);
+  } else if constexpr (kind == NodeKind::members) {
+    return combine_members(get, leaf, static_cast<Plain*>(nullptr),
+                           std::make_index_sequence<std::tuple_size_v<decltype(Plain::children)>>{});
   } else if constexpr (kind == NodeKind::nothing) {
     return Plain{};
   } else if constexpr (kind == NodeKind::variant) {
@@ -248,7 +320,6 @@ auto combine(int count, const Get& get, const Leaf& leaf) {
   }
 }
 
-/// Whether `Test<L>::value` holds for at least one leaf type L of the tree.
 template <class Tree, template <class> class Test>
 struct any_leaf : Test<Tree> {};
 template <template <class> class Test, class... T>
@@ -268,6 +339,8 @@ struct any_leaf<T, Test> : any_leaf_of<Test, typename T::value_type> {};
 template <class T, template <class> class Test>
   requires(node_kind<T> == NodeKind::map)
 struct any_leaf<T, Test> : any_leaf_of<Test, typename T::mapped_type> {};
+template <class T, class... Child, template <class> class Test>
+struct any_leaf<Members<T, Child...>, Test> : any_leaf_of<Test, Child...> {};
 template <HasMembers T, template <class> class Test>
 struct any_leaf<T, Test> {
   static constexpr bool value = []<class... M>(std::tuple<M T::*...>) {

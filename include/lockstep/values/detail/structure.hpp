@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The structure of a tree as text, as far as it is known only at run time: lengths, keys, and what is present. Ranks
+// and replicas that reduce trees of different structures would combine leaves that do not belong together, so that the
+// text is compared between them.
+
+#pragma once
+
+#include <lockstep/values/detail/merge.hpp>
+#include <lockstep/values/detail/tree.hpp>
+#include <lockstep/values/per_replica.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace lockstep::detail {
+
+/// A weight of the nodes of a tree whose structure is known only at run time. If it is less than 2, the number of
+/// leaves determines the structure, as for a list of tensors.
+template <class Tree>
+constexpr int structure_weight() {
+  using Plain = std::remove_cv_t<Tree>;
+  constexpr auto kind = node_kind<Plain>;
+  const auto sum = []<std::size_t... k>(std::index_sequence<k...>, auto child) {
+    return (0 + ... + structure_weight<std::remove_pointer_t<decltype(child.template operator()<k>())>>());
+  };
+  if constexpr (kind == NodeKind::leaf) {
+    if constexpr (is_distributed_values<Plain>) {
+      return structure_weight<typename Plain::value_type>();
+    } else {
+      return 0;
+    }
+  } else if constexpr (kind == NodeKind::tuple) {
+    return sum(std::make_index_sequence<std::tuple_size_v<Plain>>(),
+               []<std::size_t k>() -> std::tuple_element_t<k, Plain>* { return nullptr; });
+  } else if constexpr (kind == NodeKind::aggregate) {
+    return sum(
+        std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<decltype(tree_members<Plain>::pointers)>>>(),
+        []<std::size_t k>() -> member_t<Plain, k>* { return nullptr; });
+  } else if constexpr (kind == NodeKind::array) {
+    return structure_weight<typename Plain::value_type>() * static_cast<int>(std::tuple_size_v<Plain>);
+  } else if constexpr (kind == NodeKind::sequence || kind == NodeKind::optional) {
+    return 1 + 2 * structure_weight<typename Plain::value_type>();
+  } else {
+    return kind == NodeKind::nothing ? 0 : 2;  // the keys of a map, the alternative of a variant
+  }
+}
+
+template <class Key>
+std::string key_text(const Key& key) {
+  if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
+    return std::string(std::string_view(key));
+  } else if constexpr (std::is_enum_v<Key>) {
+    return std::to_string(static_cast<std::underlying_type_t<Key>>(key));
+  } else if constexpr (std::is_arithmetic_v<Key>) {
+    return std::to_string(key);
+  } else {
+    return "key";
+  }
+}
+
+/// Appends the text of a node: `*` for a leaf, `[3 x *]` for a list whose entries have one structure, `{a: *, b: [2 x
+/// *]}` for a map.
+template <class Tree>
+void append_structure(const Tree& tree, std::string& text) {
+  constexpr auto kind = node_kind<Tree>;
+  const auto list = [&text](const char* begin, const char* end, const auto& add_all) {
+    text += begin;
+    bool is_first = true;
+    add_all([&](const auto& child) {
+      if (!is_first) text += ", ";
+      is_first = false;
+      append_structure(child, text);
+    });
+    text += end;
+  };
+  if constexpr (kind == NodeKind::leaf) {
+    if constexpr (is_distributed_values<Tree>) {
+      append_structure(tree.component(0), text);
+    } else {
+      text += '*';
+    }
+  } else if constexpr (kind == NodeKind::tuple) {
+    list("(", ")", [&tree](const auto& add) { std::apply([&](const auto&... child) { (add(child), ...); }, tree); });
+  } else if constexpr (kind == NodeKind::aggregate) {
+    list("(", ")", [&tree](const auto& add) { with_members(tree, [&](const auto&... child) { (add(child), ...); }); });
+  } else if constexpr (kind == NodeKind::map) {
+    text += '{';
+    for_each_entry(tree, [&](const auto& entry) {
+      if (text.back() != '{') text += ", ";
+      text += key_text(entry.first) + ": ";
+      append_structure(entry.second, text);
+    });
+    text += '}';
+  } else if constexpr (kind == NodeKind::optional) {
+    tree ? append_structure(*tree, text) : static_cast<void>(text += "none");
+  } else if constexpr (kind == NodeKind::variant) {
+    text += '#' + std::to_string(tree.index()) + ' ';
+    std::visit([&text](const auto& child) { append_structure(child, text); }, tree);
+  } else if constexpr (kind == NodeKind::nothing) {
+    text += '-';
+  } else if constexpr (structure_weight<typename Tree::value_type>() == 0) {
+    text += '[' + std::to_string(tree.size());
+    if (tree.empty()) {
+      text += ']';
+      return;
+    }
+    text += " x ";
+    append_structure(*tree.begin(), text);
+    text += ']';
+  } else {
+    list("[", "]", [&tree](const auto& add) {
+      for (const auto& child : tree) add(child);
+    });
+  }
+}
+
+/// The structure of `tree` as text; empty if the number of leaves determines the structure.
+template <class Tree>
+std::string structure_of([[maybe_unused]] const Tree& tree) {
+  std::string text;
+  if constexpr (structure_weight<Tree>() > 1) append_structure(tree, text);
+  return text;
+}
+
+}  // namespace lockstep::detail

@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "collectives/call/descriptor.hpp"
+#include "collectives/compared_arguments.hpp"
 #include "collectives/engine/propagation_mark.hpp"
 #include "context/step.hpp"
 #include "context/thread_context.hpp"
@@ -193,6 +194,7 @@ void Step::execute(std::uint32_t rendezvous) {
   shared_error_.reset();
   try {
     alone ? unite_groups() : detail::propagate(team_.communicator(), [&] { unite_groups(); });
+    const detail::ComparedArguments compared(team_.communicator(), call.structure);
     switch (call.kind) {
       case CallKind::all_reduce: reduce(call); break;
       case CallKind::broadcast: broadcast(call); break;
@@ -326,6 +328,9 @@ void Step::check_same_call(int expected, int local) {
                             "in the same order",
                             id + local, text_of(other), id + expected, text_of(first)),
                 context());
+  }
+  if (other.structure != first.structure) {
+    refuse("the structure", std::string(first.structure), std::string(other.structure));
   }
   if (first.function.call != nullptr) {
     if (*other.part.type != *first.part.type) {

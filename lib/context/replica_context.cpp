@@ -37,10 +37,16 @@ void ReplicaContext::begin(std::string_view call) {
   outputs_.clear();
   sparse_inputs_.clear();
   sparse_outputs_.clear();
+  structure_.clear();
 }
 
 void ReplicaContext::all_reduce_views(ReduceOp op, const CommunicationOptions& options) {
-  step_.meet(local_, {CallKind::all_reduce, op, inputs_, outputs_, {}, {}, &options});
+  step_.meet(local_, {.kind = CallKind::all_reduce,
+                      .op = op,
+                      .inputs = inputs_,
+                      .outputs = outputs_,
+                      .options = &options,
+                      .structure = structure_});
 }
 
 std::span<const TensorView> ReplicaContext::all_reduce(const ReduceOpArgument& op, std::span<const TensorView> views,
@@ -57,31 +63,33 @@ void ReplicaContext::broadcast_views(int root, const CommunicationOptions& optio
     detail::throw_error(Code::invalid_argument, "broadcast: root is {}; it must be the id of a replica, from 0 to {}",
                         root, replicas_ - 1);
   }
-  step_.meet(local_, {CallKind::broadcast, ReduceOp::sum, inputs_, outputs_, {}, {}, &options, root});
+  step_.meet(local_, {.kind = CallKind::broadcast,
+                      .inputs = inputs_,
+                      .outputs = outputs_,
+                      .options = &options,
+                      .root = root,
+                      .structure = structure_});
 }
 
 std::vector<Tensor> ReplicaContext::gather_views(int axis, const CommunicationOptions& options) {
   std::vector<Tensor> results;
   GatherPart part{inputs_, axis, options, results};
-  step_.meet(local_, {CallKind::all_gather,
-                      ReduceOp::sum,
-                      {},
-                      {},
-                      {&typeid(GatherPart), &part, nullptr},
-                      {nullptr, step_.team().hooks().all_gather},
-                      &options});
+  step_.meet(local_, {.kind = CallKind::all_gather,
+                      .part = {&typeid(GatherPart), &part, nullptr},
+                      .function = {nullptr, step_.team().hooks().all_gather},
+                      .options = &options,
+                      .structure = structure_});
   return results;
 }
 
 void ReplicaContext::all_reduce_mixed(ReduceOp op, const CommunicationOptions& options) {
   MixedPart part{op, inputs_, outputs_, sparse_inputs_, sparse_outputs_, options};
-  step_.meet(local_, {CallKind::all_reduce_mixed,
-                      op,
-                      {},
-                      {},
-                      {&typeid(MixedPart), &part, nullptr},
-                      {nullptr, step_.team().hooks().all_reduce_mixed},
-                      &options});
+  step_.meet(local_, {.kind = CallKind::all_reduce_mixed,
+                      .op = op,
+                      .part = {&typeid(MixedPart), &part, nullptr},
+                      .function = {nullptr, step_.team().hooks().all_reduce_mixed},
+                      .options = &options,
+                      .structure = structure_});
 }
 
 void ReplicaContext::merge(detail::MergePart part, detail::MergeFunction function) {

@@ -131,7 +131,7 @@ class ReplicaTeam {
   void reduce(std::span<const Item> items, ReduceOp op, std::string_view call, const CommunicationOptions& options) {
     collective([&](Communicator& communicator) {
       const bool for_all = hooks_.reducer_use == StrategyHooks::ReducerUse::all_calls;
-      if (hooks_.reducer != nullptr && (for_all || !options.is_default())) {
+      if (hooks_.reducer != nullptr && !items.empty() && (for_all || !options.is_default())) {
         hooks_.reducer(communicator, items, op, options);
         return;
       }

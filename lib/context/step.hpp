@@ -63,6 +63,7 @@ struct RendezvousCall {
   detail::MergeFunction function;
   const CommunicationOptions* options = nullptr;  ///< null: defaults; a broadcast uses only `where`
   int root = 0;                                   ///< root replica of a broadcast
+  std::string_view structure = {};                ///< structure of the tree, or empty; see detail::structure_of
   std::string_view variable = {};  ///< name of the variable that is written, or empty; equal on all replicas
   UserCall user = {};              ///< empty if the user made the call that `kind` names
 };

@@ -14,6 +14,7 @@
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/detail/reduced.hpp>
+#include <lockstep/values/detail/structure.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/merge.hpp>
 
@@ -24,6 +25,7 @@
 #include <optional>
 #include <source_location>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -160,7 +162,7 @@ class LOCKSTEP_API ReplicaContext {
   /// Cost: with several ranks, an additional small all_gather of the shapes.
   template <class Tree>
   [[nodiscard]] auto all_gather(const Tree& tree, int axis, const CommunicationOptions& options = {}) {
-    begin("all_gather");
+    begin("all_gather", tree);
     for_each_leaf(tree, [this](const auto& leaf) { this->add_input(leaf); });
     if (!sparse_inputs_.empty()) detail::throw_sparse_not_gathered("all_gather");
     const std::vector<Tensor> results = gather_views(axis, options);
@@ -174,7 +176,7 @@ class LOCKSTEP_API ReplicaContext {
   template <class Tree>
   decltype(auto) broadcast(Tree&& tree, int root = 0, std::source_location where = std::source_location::current()) {
     using Plain = std::remove_cvref_t<Tree>;
-    begin("broadcast");
+    begin("broadcast", tree);
     if constexpr (detail::refers_everywhere<Plain>) {
       add_leaves(tree, tree);
       broadcast_views(root, {.where = where});
@@ -231,7 +233,7 @@ class LOCKSTEP_API ReplicaContext {
   template <class Tree>
   decltype(auto) all_reduce_tree(const ReduceOpArgument& op, Tree&& tree, const CommunicationOptions& options) {
     using Plain = std::remove_cvref_t<Tree>;
-    begin("all_reduce");
+    begin("all_reduce", tree);
     const ReduceOp checked = op.op("all_reduce");
     if constexpr (detail::refers_everywhere<Plain>) {
       add_leaves(tree, tree);
@@ -304,6 +306,11 @@ class LOCKSTEP_API ReplicaContext {
   }
   void set_has_data(bool has_data) noexcept { has_data_ = has_data; }
   void begin(std::string_view call);  // checks the caller, clears the views of the previous call
+  template <class Tree>
+  void begin(std::string_view call, const Tree& tree) {
+    begin(call);
+    structure_ = detail::structure_of(tree);
+  }
   // The next four functions read inputs_ and sparse_inputs_. All of them except gather_views write outputs_ and
   // sparse_outputs_.
   void all_reduce_views(ReduceOp op, const CommunicationOptions& options);
@@ -323,6 +330,7 @@ class LOCKSTEP_API ReplicaContext {
   std::vector<TensorView> outputs_;
   std::vector<const IndexedSlices*> sparse_inputs_;
   std::vector<IndexedSlices*> sparse_outputs_;
+  std::string structure_;  // of the tree of the call; see detail::structure_of
 };
 
 }  // namespace lockstep

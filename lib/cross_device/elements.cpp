@@ -12,7 +12,9 @@
 
 #include <lockstep/device/gpu.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -28,6 +30,33 @@ Tensor round_to(const Tensor& value) {
   const auto to = result.elements<T>();
   for (std::size_t i = 0; i < from.size(); ++i) to[i] = T(from[i]);
   return result;
+}
+
+/// Number of binary digits of the numbers that elements of T hold without gaps.
+template <class T>
+constexpr int digits = std::numeric_limits<T>::digits;
+template <>
+constexpr int digits<Float16> = 11;
+template <>
+constexpr int digits<BFloat16> = 8;
+
+template <class T>
+constexpr bool is_float = !std::is_integral_v<T>;
+
+/// Whether a To holds every value of a From. Of the 16-bit floats, only for the same type.
+template <class To, class From>
+constexpr bool holds_all =
+    std::same_as<To, From> ||
+    (std::is_arithmetic_v<To> && !std::same_as<To, bool> && !std::same_as<From, bool> && digits<From> <= digits<To> &&
+     (is_float<To> || (std::is_integral_v<From> && (std::is_signed_v<To> || std::is_unsigned_v<From>))));
+
+template <class To, class From>
+To widened(From value) {
+  if constexpr (std::is_arithmetic_v<From> || std::same_as<To, From>) {
+    return static_cast<To>(value);
+  } else {
+    return static_cast<To>(static_cast<float>(value));
+  }
 }
 
 /// Replaces NaN by the canonical NaN, because the sign of 0 / 0 depends on the processor.
@@ -76,17 +105,25 @@ void divide_elements(TensorView view, std::int64_t count) {
   edit.finish();
 }
 
-Tensor converted_to_f64(ConstTensorView view) {
+bool holds(DType to, DType from) {
+  return detail::visit_dtype(
+      to, [from]<class To>() { return detail::visit_dtype(from, []<class From>() { return holds_all<To, From>; }); });
+}
+
+Tensor converted_to(ConstTensorView view, DType dtype) {
+  LOCKSTEP_CHECK(holds(dtype, view.dtype));
   const detail::HostElements elements(view);
-  Tensor converted = Tensor::uninitialized(DType::f64, view.shape);
-  const std::span<double> to = converted.elements<double>();
-  detail::visit_dtype(view.dtype, [&]<class T>() {
-    using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
-    const std::span<const T> from = elements.elements<T>();
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<double>(static_cast<Wide>(from[i]));
+  Tensor converted = Tensor::uninitialized(dtype, view.shape);
+  detail::visit_dtype(view.dtype, [&]<class From>() {
+    const std::span<const From> from = elements.elements<From>();
+    detail::visit_dtype(dtype, [&]<class To>() {
+      if constexpr (holds_all<To, From>) {
+        std::transform(from.begin(), from.end(), converted.elements<To>().begin(), widened<To, From>);
+      }
+    });
   });
   if (detail::is_on_host(view.device)) return converted;
-  Tensor result = Tensor::uninitialized(DType::f64, view.shape, nullptr, view.device);
+  Tensor result = Tensor::uninitialized(dtype, view.shape, nullptr, view.device);
   copy(result.view(), converted.view());
   return result;
 }

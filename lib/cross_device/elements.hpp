@@ -20,8 +20,11 @@ namespace lockstep {
 /// Divides every element by `count` in the accumulation type and rounds once. Floating-point elements only.
 void divide_elements(TensorView view, std::int64_t count);
 
-/// A tensor with the same values in f64, on the same device.
-[[nodiscard]] Tensor converted_to_f64(ConstTensorView view);
+/// Whether elements of type `to` hold every value of type `from` exactly. f16 and bf16 hold only their own values.
+[[nodiscard]] bool holds(DType to, DType from);
+
+/// A tensor with the same values in `dtype`, which holds them, on the same device.
+[[nodiscard]] Tensor converted_to(ConstTensorView view, DType dtype);
 
 /// Returns `value` if it has the dtype `dtype`. Otherwise returns its f32 elements rounded once to f16 or bf16. `value`
 /// must be in host memory.

@@ -88,7 +88,7 @@ Tensor reduced(Communicator& communicator, const Item& item, ReduceOp op, const 
   if (!is_root) return sum;
   std::vector<ConstTensorView> views;
   for (Tensor& value : values) {
-    if (value.dtype() != dtype) value = converted_to_f64(value.view());
+    if (value.dtype() != dtype) value = converted_to(value.view(), DType::f64);
     views.push_back(std::as_const(value).view());
   }
   accumulate(views, sum.view());

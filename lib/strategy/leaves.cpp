@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
+#include "cross_device/elements.hpp"
 #include "device/host/host_elements.hpp"
 #include "strategy/strategy_access.hpp"
 #include "variables/variable_access.hpp"
@@ -55,6 +56,11 @@ void LeafList::reserve(std::size_t leaves, std::size_t components, std::size_t r
   output_ends_.reserve(leaves);
   inputs_.reserve(components);
   outputs_.reserve(results);
+}
+
+void LeafList::require_agreement(const std::string& structure) {
+  is_collective_ = true;
+  structure_ += structure;
 }
 
 bool LeafList::begin(LeafKind kind, const Variable* variable) {
@@ -152,20 +158,20 @@ IndexedSlices placed(const IndexedSlices& value, Device place) {
   return {placed(value.values, place), placed(value.indices, place), value.rows};
 }
 
-void check_axis_result(const Tensor& value, DType dtype, ReduceOp op) {
-  if (value.element_count() != 1 || value.shape().rank() != 0) {
+Tensor converted_result(const Tensor& total, DType dtype, const Shape& shape, ReduceOp op) {
+  if (total.shape() != shape) {
     throw_error(Code::invalid_argument,
                 "reduce: the result has shape {}, but the result type is one number; reduce a Tensor, or pass "
                 "std::nullopt as the axis to reduce no axis",
-                to_string(value.shape()));
+                to_string(total.shape()));
   }
-  if (value.dtype() != dtype) {
-    throw_error(
-        Code::invalid_argument,
-        "reduce: the {} is {}, but the result type is {}; name the result's type, as in reduce<double>(ReduceOp::mean, "
-        "value, axis)",
-        to_string(op), to_string(value.dtype()), to_string(dtype));
+  if (!holds(dtype, total.dtype())) {
+    throw_error(Code::invalid_argument,
+                "reduce: the {} is {}, which the result type {} cannot hold; name the result's type, as in "
+                "reduce<double>(op, value)",
+                to_string(op), to_string(total.dtype()), to_string(dtype));
   }
+  return converted_to(total.view(), dtype);
 }
 
 }  // namespace detail

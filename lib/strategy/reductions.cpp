@@ -4,6 +4,7 @@
 // The untyped implementation of Strategy::reduce and Strategy::gather.
 
 #include "base/check.hpp"
+#include "collectives/compared_arguments.hpp"
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
 #include "cross_device/axis_reduction.hpp"
@@ -14,7 +15,10 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
+#include <fmt/format.h>
+
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace lockstep {
@@ -24,6 +28,25 @@ void store(std::vector<std::vector<IndexedSlices>>&& results, std::span<const st
   for (std::size_t k = 0; k < places.size(); ++k) {
     for (std::size_t i = 0; i < places[k].size(); ++i) *places[k][i] = std::move(results[k][i]);
   }
+}
+
+/// The axes by leaf, as text: "sum along axis 0", "mean along axes 0, 2 of [2 x *]", "sum along axis 0; 1".
+std::string text_of(ReduceOp op, const std::vector<unsigned>& masks, const std::string& structure) {
+  std::string axes;
+  bool are_several = false;
+  for (std::size_t k = 0; k < masks.size(); ++k) {
+    if (k > 0 && masks[k] == masks[k - 1]) continue;
+    if (k > 0) axes += "; ";
+    bool is_first = true;
+    for (int axis = 0; axis < Shape::max_rank; ++axis) {
+      if ((masks[k] >> static_cast<unsigned>(axis) & 1U) == 0) continue;
+      axes += fmt::format("{}{}", is_first ? "" : ", ", axis);
+      are_several = are_several || !is_first;
+      is_first = false;
+    }
+  }
+  return fmt::format("{} along {} {}{}{}", to_string(op), are_several ? "axes" : "axis", axes,
+                     structure.empty() ? "" : " of ", structure);
 }
 
 }  // namespace
@@ -45,8 +68,12 @@ void Strategy::run_reduction(std::string_view call, const LeafList& leaves, cons
     check_distributed_items(items, op, call, local_replicas(), first_replica());
     check_slices(leaves.sparse_inputs(), op, call, local_replicas());
   });
+  const detail::ComparedArguments compared(communicator(), leaves.structure());
+  if (leaves.sparse_inputs().empty()) {
+    if (!items.empty() || leaves.is_collective()) team_->reduce(items, op, call, options);
+    return;
+  }
   if (!items.empty()) team_->reduce(items, op, call, options);
-  if (leaves.sparse_inputs().empty()) return;
   team_->collective([&](Communicator& communicator) {
     store(reduce_slices(*ops_, communicator, call, leaves.sparse_inputs(), op, leaves.sparse_places(),
                         communication_options_.merged(options)),
@@ -57,6 +84,7 @@ void Strategy::run_reduction(std::string_view call, const LeafList& leaves, cons
 std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& axes,
                                           const CommunicationOptions& options) {
   std::optional<AxisReduction> reduction;
+  std::vector<unsigned> masks;
   detail::propagate(communicator(), [&] {
     std::vector<AxisLeaf> parts;
     for (std::size_t k = 0; k < leaves.size(); ++k) {
@@ -64,10 +92,12 @@ std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& ax
       if (is_shared && num_replicas_in_sync() > 1) check_keeps_one_value("reduce", leaves.op(), "value");
       const auto components = leaves.components(k);
       parts.push_back({{components.begin(), components.end()}, is_shared});
+      masks.push_back(axes.mask(components.front().shape, "reduce"));
     }
     reduction.emplace(parts, leaves.op(), axes, local_replicas(), first_replica());
   });
-  if (reduction->is_distributed()) {
+  if (reduction->is_distributed() || leaves.is_collective()) {
+    const detail::ComparedArguments compared(communicator(), text_of(leaves.op(), masks, leaves.structure()));
     std::vector<Item> items = reduction->values();
     std::vector<Item> counts = reduction->counts();
     if (ops_are_given_) {
@@ -104,7 +134,8 @@ std::vector<Tensor> Strategy::gather_leaves(const LeafList& leaves, int axis, co
     const auto components = leaves.components(k);
     values.emplace_back(components.begin(), components.end());
   }
-  if (values.empty()) return {};
+  if (values.empty() && !leaves.is_collective()) return {};
+  const detail::ComparedArguments compared(communicator(), leaves.structure());
   detail::propagate(communicator(), [&] {
     for (const auto& components : values) check_component_count(components.size(), "gather", local_replicas());
   });

@@ -75,15 +75,16 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
                                                             std::span<const ReducePair> pairs,
                                                             const CommunicationOptions& options) {
   LeafList leaves = begin_reduction("batch_reduce_to", op);
+  leaves.require_agreement({});
   std::vector<std::variant<TensorCells, SlicesCells>> results;
   results.reserve(pairs.size());
   for (const ReducePair& pair : pairs) {
     const ResultPlaces places = places_at("batch_reduce_to", pair.destinations);
     std::visit(
         [&]<class Leaf>(const Leaf& leaf) {
-          using Result = detail::reduced_t<void, Leaf>;
+          using Result = detail::reduced_t<void, detail::component_t<Leaf>>;
           auto cells = room_for_cells<Result>(places.size());
-          detail::propagate(*this, [&] { detail::start_copies<Result>(leaf, places, leaves, cells); });
+          detail::propagate(*this, [&] { detail::start_tensor_copies(leaf, places, leaves, cells); });
           results.emplace_back(std::move(cells));
         },
         pair.value);

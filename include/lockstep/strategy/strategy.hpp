@@ -113,7 +113,8 @@ class LOCKSTEP_API Strategy {
   /// breaks this rule, this rank throws Error(invalid_argument), which names the argument and both numbers; the other
   /// ranks get an error as if `fn` had thrown.
   /// Result: a tree. Each leaf T that the replicas return becomes PerReplica<T>, even if all values are equal; a leaf
-  /// that is a variable remains that variable. If `fn` returns void, run returns void.
+  /// that is a variable remains that variable. An aggregate A with tree_members becomes PerReplica<A>, in which the
+  /// members keep their names: `metrics.component(0).loss`. If `fn` returns void, run returns void.
   /// Failure: if `fn` throws on a replica, the other local replicas end at their next collective. When all local
   /// replicas have ended, run rethrows the first exception. At their next collective, the other ranks get
   /// Error(unavailable) with the text of the exception. The strategy remains usable. Throws Error(failed_precondition)
@@ -141,19 +142,26 @@ class LOCKSTEP_API Strategy {
   }
 
   /// Reduces each PerReplica leaf of `value` over all replicas, all dense leaves in one collective. All ranks get the
-  /// same result. Collective.
+  /// same result. Collective, also if `value` is a list without elements.
   ///
+  /// Leaves: `value` is a PerReplica, or a tree of such values to any depth, such as a list of the losses of several
+  /// models. The components may be trees, too. The result has the structure of `value`, and in it of the components:
+  /// PerReplica<std::tuple<float, Tensor>> gives a std::tuple<float, Tensor>, and PerReplica<Metrics> of an aggregate
+  /// with tree_members gives Metrics. The keys of maps and the lengths of lists must be equal on all ranks.
   /// Result: the result is in host memory, even for values on GPUs; StrategyExtended::reduce_to puts results on
   /// devices. A float gives a float, a vector or a span gives a vector, a Tensor gives a Tensor; IndexedSlices give the
   /// rows of all replicas, concatenated in the order of replica ids. The mean of integers is f64: a Tensor gives a
   /// Tensor of f64; for typed integers the caller names the type of the result, as in `reduce<double>("MEAN", ids)`.
+  /// The named type is the type of all leaves; the reduction of a leaf of another type is converted, which throws
+  /// Error(invalid_argument) unless the named type holds all its values.
   /// A value other than a PerReplica is one value. With one replica in all, this value is returned. With several ranks
   /// of one replica each, a plain value (neither a PerReplica nor a Mirrored nor a variable) counts once per rank. In
   /// all other cases, mean, min, max, band and bor return this value, while sum, prod and bxor throw
   /// Error(invalid_argument). Exception: a variable of this strategy that is synchronized on read has a value on each
   /// replica; `op` reduces these values, and the variable's aggregation has no effect.
   /// Failure: Error(invalid_argument) if components of this rank differ in dtype or shape, or if a PerReplica was made
-  /// for other replicas than the replicas of this rank; Error(mismatch) if dtypes or shapes differ between ranks.
+  /// for other replicas than the replicas of this rank; Error(mismatch) if dtypes, shapes or structures differ between
+  /// ranks.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, std::nullopt_t = std::nullopt,
                             std::source_location where = std::source_location::current()) {
@@ -164,26 +172,26 @@ class LOCKSTEP_API Strategy {
   /// from the end. The extents of the components along `axes` may differ. `op` must be sum or mean. The mean divides by
   /// the number of elements of all replicas: [5, 6] and [7] give 6. Collective, once for all leaves of `value`.
   /// Result: a Tensor gives a Tensor without the reduced axes, a vector gives a number. An empty list of axes is
-  /// allowed for Tensors only; for vectors pass std::nullopt.
-  /// Failure: as for `reduce(op, value)`; also Error(invalid_argument) if an axis does not exist or is named twice.
+  /// allowed for Tensors only; for vectors pass std::nullopt. IndexedSlices do not compile.
+  /// Failure: as for `reduce(op, value)`; also Error(invalid_argument) if an axis does not exist or is named twice, and
+  /// Error(mismatch) if the axes differ between ranks. The axes -1 and 1 of a matrix are equal.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes,
                             std::source_location where = std::source_location::current()) {
-    if constexpr (detail::can_be_reduced<Tree>()) return reduce_tree_along<Result>(op, value, axes, where);
+    if constexpr (detail::can_be_reduced_along<Tree>()) return reduce_tree_along<Result>(op, value, axes, where);
   }
 
   /// Concatenates the components of all replicas along `axis`, in the order of replica ids, for each PerReplica leaf of
-  /// `value`, in one batch. The result is equal on all ranks. Collective. In a step function use
-  /// ReplicaContext::all_gather. The extents along `axis` may differ. A negative `axis` counts from the end. Tensors
-  /// give a Tensor in host memory, vectors give a vector.
-  /// A value other than a PerReplica is not gathered: the result is the value itself (for a variable, the Tensor that
-  /// `read` returns). Therefore a plain value counts once. (In `reduce`, it counts once per rank if each rank has one
-  /// replica.) tf.distribute gathers a plain value from each worker, but in lockstep the type of a result cannot depend
-  /// on the layout. To gather such values, make a PerReplica.
-  /// Failure: Error(invalid_argument) if a leaf does not have `axis`, if a leaf is a scalar, or if dtypes or other
-  /// extents differ; Error(unimplemented) for IndexedSlices. These errors are the same on all ranks.
-  /// Error(invalid_argument) on this rank, and Error(unavailable) on the other ranks, if a PerReplica was made for
-  /// other replicas than the replicas of this rank.
+  /// `value`, and for each tensor of a component that is a tree, in one batch. The result is equal on all ranks.
+  /// Collective. In a step function use ReplicaContext::all_gather. The extents along `axis` may differ. A negative
+  /// `axis` counts from the end. Tensors give a Tensor in host memory, vectors give a vector. A value other than a
+  /// PerReplica is not gathered: the result is the value itself (for a variable, the Tensor that `read` returns).
+  /// Therefore a plain value counts once. (In `reduce`, it counts once per rank if each rank has one replica.)
+  /// tf.distribute gathers a plain value from each worker, but in lockstep the type of a result cannot depend on the
+  /// layout. To gather such values, make a PerReplica. Failure: Error(invalid_argument) if a leaf does not have `axis`,
+  /// if a leaf is a scalar, or if dtypes or other extents differ; Error(unimplemented) for IndexedSlices. These errors
+  /// are the same on all ranks. Error(invalid_argument) on this rank, and Error(unavailable) on the other ranks, if a
+  /// PerReplica was made for other replicas than the replicas of this rank.
   template <class Tree>
   [[nodiscard]] auto gather(const Tree& value, int axis, std::source_location where = std::source_location::current()) {
     if constexpr (detail::can_be_reduced<Tree, detail::is_not_gatherable>()) return gather_tree(value, axis, where);
@@ -372,14 +380,15 @@ class LOCKSTEP_API Strategy {
   template <class Result, class Tree>
   auto reduce_tree(const ReduceOpArgument& op, const Tree& value, const std::source_location& where) {
     LeafList leaves = begin_reduction("reduce", op);
-    auto result = detail::propagate(communicator(), [&] {
-      return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
-        return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, leaves);
-      });
+    detail::add_structure(value, leaves);
+    auto cells = detail::propagate(communicator(), [&] {
+      return map_leaves(value, [&](const auto& leaf) { return detail::start_results<Result>(leaf, leaves); });
     });
-    detail::add_outputs(result, leaves);
+    detail::add_outputs(cells, leaves);
     run_reduction("reduce", leaves, {.where = where});
-    return result;
+    return detail::propagate(communicator(), [&] {
+      return map_leaves(cells, [&](auto& cell) { return detail::final_result(std::move(cell.value), leaves.op()); });
+    });
   }
   template <class Result, class Tree>
   auto reduce_tree_along(const ReduceOpArgument& op, const Tree& value, const Axes& axes,
@@ -388,29 +397,29 @@ class LOCKSTEP_API Strategy {
       if (axes.empty()) return reduce_tree<void>(op, value, where);
     }
     LeafList leaves = begin_reduction("reduce", op);
+    detail::add_structure(value, leaves);
     detail::propagate(communicator(),
                       [&] { for_each_leaf(value, [&](const auto& leaf) { detail::add_axis_leaf(leaf, leaves); }); });
     const std::vector<Tensor> totals = reduce_axes(leaves, axes, {.where = where});
     std::size_t k = 0;
-    return map_leaves(
-        value, [&]<class Leaf>(const Leaf&) { return detail::axis_result<Result, Leaf>(totals[k++], leaves.op()); });
+    const auto total = [&]() -> const Tensor& { return totals[k++]; };
+    return detail::propagate(communicator(), [&] {
+      return map_leaves(value, [&](const auto& leaf) { return detail::axis_result<Result>(leaf, leaves.op(), total); });
+    });
   }
   template <class Tree>
   auto gather_tree(const Tree& value, int axis, const std::source_location& where) {
     LeafList leaves = begin_gather();
+    detail::add_structure(value, leaves);
     detail::propagate(communicator(), [&] {
       for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) {
-        if constexpr (detail::is_gathered<Leaf>) detail::add_components(leaf, leaves);
+        if constexpr (detail::is_gathered<Leaf>) detail::add_gathered_leaf(leaf, leaves);
       });
     });
     const std::vector<Tensor> results = gather_leaves(leaves, axis, {.where = where});
     std::size_t k = 0;
-    return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
-      if constexpr (detail::is_gathered<Leaf>) {
-        return detail::gathered_leaf<detail::component_t<Leaf>>(results[k++]);
-      } else {
-        return detail::one_value(leaf);
-      }
+    return map_leaves(value, [&](const auto& leaf) {
+      return detail::gather_result(leaf, [&]() -> const Tensor& { return results[k++]; });
     });
   }
 

@@ -82,7 +82,8 @@ class LOCKSTEP_API StrategyExtended {
   [[nodiscard]] std::span<const Device> worker_devices() const;
   [[nodiscard]] std::span<const Device> parameter_devices() const;
 
-  /// Returns the reduction of `value` over all replicas, with one copy on each device of `destinations`. `destinations`
+  /// Returns the reduction of `value` over all replicas, with one copy on each device of `destinations`: each leaf of
+  /// `value` becomes a Mirrored value, as each becomes a result in Strategy::reduce. `destinations`
   /// is a Variable (which is not written), a PerReplica or Mirrored value, a Device, or the name of a device.
   /// Collective.
   ///
@@ -94,55 +95,57 @@ class LOCKSTEP_API StrategyExtended {
   /// Failure: Error(invalid_argument) if components of this rank differ in dtype or shape; Error(mismatch) if dtypes or
   /// shapes differ between ranks; Error(unavailable) for a GPU that does not exist. If a device is out of memory, this
   /// rank throws std::bad_alloc, and the other ranks get Error(unavailable) with the text of this exception.
-  template <class Leaf>
-  [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Leaf& value, const Destinations& destinations,
+  template <class Tree>
+  [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Tree& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
-    if constexpr (detail::can_be_reduced<Leaf>()) {
+    if constexpr (detail::can_be_reduced<Tree>()) {
       LeafList leaves = begin_reduction("reduce_to", op);
-      using Result = detail::reduced_t<void, Leaf>;
+      detail::add_structure(value, leaves);
       const ResultPlaces places = places_at("reduce_to", destinations);
-      std::vector<detail::Cell<Result>> cells;
-      cells.reserve(static_cast<std::size_t>(places.size()));
-      detail::propagate(*this, [&] { detail::start_copies<Result>(value, places, leaves, cells); });
+      auto copies = detail::propagate(*this, [&] {
+        return map_leaves(value, [&](const auto& leaf) { return detail::start_copies_of(leaf, places, leaves); });
+      });
       run_reduction("reduce_to", leaves, options);
-      return detail::mirrored_of<Result>(cells);
+      return map_leaves(copies, [&](auto& leaf) { return detail::mirrored_copies(leaf.value, places); });
     }
   }
 
   /// As reduce_to for every pair (value, destinations), in one collective. The results have the order of the pairs.
-  /// Collective. If T is Tensor, the values may have different dtypes. An empty list gives an empty list.
-  template <class T, class Destination>
-  [[nodiscard]] std::vector<Mirrored<detail::owning_t<T>>> batch_reduce_to(
-      const ReduceOpArgument& op, const std::vector<std::pair<PerReplica<T>, Destination>>& value_destination_pairs,
-      const CommunicationOptions& options = {}) {
-    using Result = detail::owning_t<T>;
-    LeafList leaves = begin_reduction("batch_reduce_to", op);
-    std::vector<ResultPlaces> places;
-    places.reserve(value_destination_pairs.size());
-    std::size_t components = 0;
-    std::size_t results = 0;
-    for (const auto& [value, destination] : value_destination_pairs) {
-      places.push_back(places_at("batch_reduce_to", destination));
-      components += static_cast<std::size_t>(value.size());
-      results += static_cast<std::size_t>(places.back().size());
+  /// Collective. If the values are PerReplica<Tensor>, they may have different dtypes. An empty list gives an empty
+  /// list.
+  template <class Value, class Destination>
+  [[nodiscard]] auto batch_reduce_to(const ReduceOpArgument& op,
+                                     const std::vector<std::pair<Value, Destination>>& value_destination_pairs,
+                                     const CommunicationOptions& options = {}) {
+    if constexpr (detail::can_be_reduced<Value>()) {
+      LeafList leaves = begin_reduction("batch_reduce_to", op);
+      leaves.require_agreement({});
+      std::vector<ResultPlaces> places;
+      places.reserve(value_destination_pairs.size());
+      for (const auto& [value, destination] : value_destination_pairs) {
+        detail::add_structure(value, leaves);
+        places.push_back(places_at("batch_reduce_to", destination));
+      }
+      if constexpr (detail::is_per_replica_tensor<Value>) {
+        return reduce_tensors(leaves, value_destination_pairs, places, options);
+      } else {
+        const auto start = [&](std::size_t k) {
+          return map_leaves(value_destination_pairs[k].first,
+                            [&](const auto& leaf) { return detail::start_copies_of(leaf, places[k], leaves); });
+        };
+        std::vector<decltype(start(0))> copies;
+        detail::propagate(*this, [&] {
+          for (std::size_t k = 0; k < places.size(); ++k) copies.push_back(start(k));
+        });
+        run_reduction("batch_reduce_to", leaves, options);
+        const auto result = [&](std::size_t k) {
+          return map_leaves(copies[k], [&](auto& leaf) { return detail::mirrored_copies(leaf.value, places[k]); });
+        };
+        std::vector<decltype(result(0))> results;
+        for (std::size_t k = 0; k < places.size(); ++k) results.push_back(result(k));
+        return results;
+      }
     }
-    leaves.reserve(places.size(), components, results);
-    std::vector<detail::Cell<Result>> cells;
-    cells.reserve(results);
-    detail::propagate(*this, [&] {
-      for (std::size_t k = 0; k < places.size(); ++k)
-        detail::start_copies<Result>(value_destination_pairs[k].first, places[k], leaves, cells);
-    });
-    run_reduction("batch_reduce_to", leaves, options);
-    std::vector<Mirrored<Result>> mirrored;
-    mirrored.reserve(places.size());
-    std::size_t next = 0;
-    for (const ResultPlaces& wanted : places) {
-      const auto count = static_cast<std::size_t>(wanted.size());
-      mirrored.push_back(detail::mirrored_of(std::span(cells).subspan(next, count)));
-      next += count;
-    }
-    return mirrored;
   }
 
   /// As above, for a list that may have both dense and sparse values: `batch_reduce_to("SUM", pairs)` with a vector of
@@ -256,6 +259,35 @@ class LOCKSTEP_API StrategyExtended {
   /// Propagates to the ranks of the strategy, for detail::propagate.
   friend void detail::propagate_current_exception(const StrategyExtended& extended, detail::FoundBy found_by);
   void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
+  /// batch_reduce_to of tensors, without an allocation for each tensor.
+  template <class T, class Destination>
+  std::vector<Mirrored<detail::owning_t<T>>> reduce_tensors(
+      LeafList& leaves, const std::vector<std::pair<PerReplica<T>, Destination>>& pairs,
+      const std::vector<ResultPlaces>& places, const CommunicationOptions& options) {
+    std::size_t components = 0;
+    std::size_t copies = 0;
+    for (std::size_t k = 0; k < pairs.size(); ++k) {
+      components += static_cast<std::size_t>(pairs[k].first.size());
+      copies += static_cast<std::size_t>(places[k].size());
+    }
+    leaves.reserve(pairs.size(), components, copies);
+    detail::Copies<detail::owning_t<T>> cells;
+    cells.reserve(copies);
+    detail::propagate(*this, [&] {
+      for (std::size_t k = 0; k < pairs.size(); ++k)
+        detail::start_tensor_copies(pairs[k].first, places[k], leaves, cells);
+    });
+    run_reduction("batch_reduce_to", leaves, options);
+    std::vector<Mirrored<detail::owning_t<T>>> results;
+    results.reserve(pairs.size());
+    std::size_t next = 0;
+    for (const ResultPlaces& wanted : places) {
+      const auto count = static_cast<std::size_t>(wanted.size());
+      results.push_back(detail::mirrored_of(std::span(cells).subspan(next, count)));
+      next += count;
+    }
+    return results;
+  }
   template <detail::Grouping grouping, class VariableType, class F, class... Args>
   auto update_copies(const VariableType& variable, F& fn, Args&... args) {
     using Parts = detail::ArgumentParts<Args...>;

@@ -14,6 +14,7 @@
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/detail/reduced.hpp>
+#include <lockstep/values/detail/structure.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/variables/variable.hpp>
@@ -22,10 +23,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace lockstep {
@@ -77,6 +81,11 @@ class LOCKSTEP_API LeafList {
   void check_replicas(const PerReplica<T>& value) const {
     detail::check_replicas_of(value, sharing_.local, {sharing_.call, "value"});
   }
+  /// States that the call is Collective whatever the number of its leaves, and that the ranks must pass trees of equal
+  /// structure, which is `structure` (see structure_of). May be called several times; the texts are joined.
+  void require_agreement(const std::string& structure);
+  [[nodiscard]] bool is_collective() const noexcept { return is_collective_; }
+  [[nodiscard]] const std::string& structure() const noexcept { return structure_; }
   /// Reserves memory for `leaves` dense leaves, which have `components` components and `results` results in total.
   void reserve(std::size_t leaves, std::size_t components, std::size_t results);
 
@@ -136,6 +145,8 @@ class LOCKSTEP_API LeafList {
   ReduceOp op_;
   Sharing sharing_;
   std::shared_ptr<MemoryResource> memory_;
+  bool is_collective_ = false;
+  std::string structure_;
   std::vector<std::uint8_t> is_reduced_;
   // the views of all leaves, one after the other, because a list per leaf would cost more than its contents
   std::vector<ConstTensorView> inputs_;
@@ -169,36 +180,66 @@ struct leaf_traits<Mirrored<T>> {
 };
 template <class Leaf>
 using component_t = typename leaf_traits<Leaf>::component;
-template <class Leaf>
-inline constexpr bool has_slices = std::same_as<component_t<Leaf>, IndexedSlices>;
 
-/// Type of the result of reducing a leaf: Result if the caller named a type, Tensor for a variable, otherwise the
-/// owning type of the component.
-template <class Result, class Leaf>
-using reduced_t = std::conditional_t<
-    !std::is_void_v<Result>, Result,
-    typename std::conditional_t<stays_whole<Leaf>, std::type_identity<Tensor>, owning<component_t<Leaf>>>::type>;
+/// The kind of a part of a leaf: a variable is a variable also in a component.
+template <class Leaf, class Part>
+inline constexpr LeafKind part_kind = stays_whole<Part> ? LeafKind::variable : leaf_traits<Leaf>::kind;
 
-/// The first component of a distributed value; any other leaf itself.
-template <class Leaf>
-const component_t<Leaf>& first_component(const Leaf& leaf) {
+/// Calls `fn.template operator()<Part>(get)` for each part of `leaf`, and returns the tree of the results, which has
+/// the structure of a component. A part is a tensor, IndexedSlices or a variable; `get(i)` is its value in component i.
+/// A component that is not a tree has one part, and so has a leaf without components.
+template <class Leaf, class Fn>
+auto map_parts(const Leaf& leaf, const Fn& fn) {
   if constexpr (is_distributed_values<Leaf>) {
-    return leaf.component(0);
+    using Component = const component_t<Leaf>;
+    const int count = leaf_traits<Leaf>::kind == LeafKind::per_replica ? leaf.size() : 1;
+    return combine<Component>(count, [&leaf](int i) -> Component& { return leaf.component(i); }, fn);
   } else {
-    return leaf;  // NOLINT(bugprone-return-const-ref-from-parameter): a part of the value that the caller holds
+    return fn.template operator()<Leaf>([&leaf](int) -> const Leaf& { return leaf; });
   }
 }
 
-/// Adds the components of a leaf that is not a variable.
+/// Whether T is a PerReplica whose components are tensors or IndexedSlices.
+template <class T>
+inline constexpr bool is_per_replica_tensor = false;
+template <class T>
+inline constexpr bool is_per_replica_tensor<PerReplica<T>> = !is_not_tensor<T>::value;
+
+/// Whether `Test<Part>::value` holds for a part of the leaf.
+template <class Leaf, template <class> class Test>
+inline constexpr bool any_part = any_leaf<component_t<Leaf>, Test>::value;
 template <class Leaf>
-void add_components(const Leaf& leaf, LeafList& leaves) {
-  if constexpr (leaf_traits<Leaf>::kind == LeafKind::per_replica) {
-    leaves.check_replicas(leaf);
-    for (int i = 0; i < leaf.size(); ++i) leaves.add_component(leaf.component(i));
-  } else {
-    leaves.add_component(first_component(leaf));
-  }
+inline constexpr bool has_slices = any_part<Leaf, is_sparse>;
+
+/// Type of the result of reducing a part: Result if the caller named a type, Tensor for a variable, otherwise the
+/// owning type.
+template <class Result, class Part>
+using reduced_t =
+    std::conditional_t<!std::is_void_v<Result>, Result,
+                       typename std::conditional_t<stays_whole<Part>, std::type_identity<Tensor>, owning<Part>>::type>;
+
+/// Adds the values of a part that is not a variable: one for each local replica if the leaf is a PerReplica, else one.
+template <class Leaf, class Get>
+void add_components(const Leaf& leaf, const Get& get, LeafList& leaves) {
+  int count = 1;
+  if constexpr (leaf_traits<Leaf>::kind == LeafKind::per_replica) count = leaf.size();
+  for (int i = 0; i < count; ++i) leaves.add_component(get(i));
   leaves.end_components();
+}
+
+template <class Leaf>
+struct is_per_replica : std::bool_constant<leaf_traits<Leaf>::kind == LeafKind::per_replica> {};
+
+/// Calls require_agreement for a tree whose type has PerReplica leaves: the number of leaves may differ between ranks.
+template <class Tree>
+void add_structure(const Tree& tree, LeafList& leaves) {
+  if constexpr (any_leaf<Tree, is_per_replica>::value) leaves.require_agreement(structure_of(tree));
+}
+
+/// Throws Error(invalid_argument) unless a PerReplica was made for the replicas of this rank.
+template <class Leaf>
+void check_leaf([[maybe_unused]] const Leaf& leaf, [[maybe_unused]] const LeafList& leaves) {
+  if constexpr (leaf_traits<Leaf>::kind == LeafKind::per_replica) leaves.check_replicas(leaf);
 }
 
 /// Returns `value` itself if it is at `place`, otherwise a copy at `place`. All CPUs are the same place.
@@ -217,19 +258,19 @@ Result result_for(const Component& component, const LeafList& leaves, [[maybe_un
   }
 }
 
-/// Adds a leaf and returns its result. If the leaf is reduced, the result is memory for the reduction; otherwise it is
-/// the final value. A Tensor is at `place`.
-template <class Result, class Leaf>
-Result start_reduction(const Leaf& leaf, LeafList& leaves, Device place = {}) {
-  if constexpr (stays_whole<Leaf>) {
-    return leaves.add_variable(leaf, place);
+/// Adds a part of `leaf` and returns its result. If the part is reduced, the result is memory for the reduction;
+/// otherwise it is the final value. A Tensor is at `place`.
+template <class Result, class Part, class Leaf, class Get>
+Result start_reduction(const Leaf& leaf, const Get& get, LeafList& leaves, Device place = {}) {
+  if constexpr (stays_whole<Part>) {
+    return leaves.add_variable(get(0), place);
   } else {
-    const auto& first = first_component(leaf);
-    if (leaves.begin(leaf_traits<Leaf>::kind)) {
-      add_components(leaf, leaves);
+    const Part& first = get(0);
+    if (leaves.begin(part_kind<Leaf, Part>)) {
+      add_components(leaf, get, leaves);
       return result_for<Result>(first, leaves, place);
     }
-    if constexpr (std::same_as<Result, Tensor> || has_slices<Leaf>) {
+    if constexpr (std::same_as<Result, Tensor> || std::same_as<Part, IndexedSlices>) {
       return placed(owning_copy<Result>(first), place);
     } else {
       return owning_copy<Result>(first);
@@ -237,23 +278,112 @@ Result start_reduction(const Leaf& leaf, LeafList& leaves, Device place = {}) {
   }
 }
 
-/// Adds the leaves of `results` as the results of the leaves in `leaves`, in the same order.
+/// `total` with the element type `dtype`. Throws Error(invalid_argument) unless `total` has `shape`, and unless `dtype`
+/// holds every value of the dtype of `total`, as f64 holds those of i32.
+[[nodiscard]] LOCKSTEP_API Tensor converted_result(const Tensor& total, DType dtype, const Shape& shape, ReduceOp op);
+
+/// The number or list `Result` with the elements of `total`. Throws Error(invalid_argument) if Result is a number and
+/// `total` has axes, and if the elements of Result cannot hold every value of `total`'s dtype.
+template <class Result>
+Result result_of(const Tensor& total, ReduceOp op) {
+  if constexpr (std::same_as<Result, Tensor>) {
+    return total;
+  } else {
+    using T = typename gathered_t<Result>::value_type;
+    const Tensor converted = converted_result(total, dtype_of<T>, Element<Result> ? Shape{} : total.shape(), op);
+    const std::span<const T> elements = converted.elements<T>();
+    if constexpr (Element<Result>) {
+      return elements.front();
+    } else {
+      return Result(elements.begin(), elements.end());
+    }
+  }
+}
+
+/// The result of a reduction whose type the caller named. If the reduction has another element type than Result, it
+/// writes `total`, which is converted afterwards.
+template <class Result>
+struct NamedResult {
+  Result value{};
+  std::optional<Tensor> total;
+};
+
+/// The result of a part while the reduction runs: memory of the type of the result or, if the caller named a type, a
+/// NamedResult.
+template <class Result, class Part>
+using ResultCell = Cell<std::conditional_t<std::is_void_v<Result>, reduced_t<void, Part>, NamedResult<Result>>>;
+
+/// Adds a leaf and returns the tree of the ResultCells of its parts.
+template <class Result, class Leaf>
+auto start_results(const Leaf& leaf, LeafList& leaves) {
+  check_leaf(leaf, leaves);
+  return map_parts(leaf, [&]<class Part, class Get>(const Get& get) {
+    if constexpr (std::is_void_v<Result>) {
+      return ResultCell<Result, Part>{start_reduction<reduced_t<void, Part>, Part>(leaf, get, leaves)};
+    } else if constexpr (stays_whole<Part> || std::same_as<Result, Tensor>) {
+      return ResultCell<Result, Part>{{{}, start_reduction<Tensor, Part>(leaf, get, leaves)}};
+    } else {
+      static_assert(!std::same_as<Part, IndexedSlices>, "reduce: the result of IndexedSlices has no other type");
+      NamedResult<Result> result;
+      const ConstTensorView first = tensor_traits<Part>::view(get(0));
+      if (leaves.begin(part_kind<Leaf, Part>)) {
+        add_components(leaf, get, leaves);
+        result.value = owning_result<Result>(get(0));
+        const ConstTensorView view = tensor_traits<Result>::view(result.value);
+        if (view.dtype != result_dtype(leaves.op(), first.dtype) || view.shape != first.shape)
+          result.total = leaves.result_for(first, {});
+      } else {
+        result.total = owning_copy<Tensor>(first);
+      }
+      return ResultCell<Result, Part>{std::move(result)};
+    }
+  });
+}
+
+template <class Result>
+void add_output(Result& result, LeafList& leaves) {
+  leaves.add_output(result);
+}
+template <class Result>
+void add_output(NamedResult<Result>& result, LeafList& leaves) {
+  if (result.total) {
+    leaves.add_output(*result.total);
+  } else {
+    leaves.add_output(result.value);
+  }
+}
+
+/// Adds the ResultCells of `cells` as the results of the parts in `leaves`, in the same order.
 template <class Tree>
-void add_outputs(Tree& results, LeafList& leaves) {
+void add_outputs(Tree& cells, LeafList& leaves) {
   std::size_t k = 0;
-  for_each_leaf(results, [&](auto& result) {
+  for_each_leaf(cells, [&](auto& cell) {
     if (!leaves.is_reduced(k++)) return;
-    leaves.add_output(result);
+    add_output(cell.value, leaves);
     leaves.end_outputs(ResultPlaces(1));
   });
 }
 
-/// Adds a leaf to `leaves`, and one copy of its result for each of `places` to `cells`. `cells` must have the capacity
-/// for these copies, because existing results must not move.
-template <class Result, class Leaf>
-void start_copies(const Leaf& leaf, const ResultPlaces& places, LeafList& leaves, std::vector<Cell<Result>>& cells) {
+template <class Result>
+Result final_result(Result&& result, ReduceOp /*op*/) {
+  return std::move(result);
+}
+template <class Result>
+Result final_result(NamedResult<Result>&& result, ReduceOp op) {
+  return result.total ? result_of<Result>(*result.total, op) : std::move(result.value);
+}
+
+/// The copies of the result of a part, one for each of its places.
+template <class Result>
+using Copies = std::vector<Cell<Result>>;
+
+/// Adds a part, and one copy of its result for each of `places` to `cells`. `cells` must have the capacity for these
+/// copies, because existing results must not move.
+template <class Result, class Part, class Leaf, class Get>
+void start_copies(const Leaf& leaf, const Get& get, const ResultPlaces& places, LeafList& leaves,
+                  Copies<Result>& cells) {
   const std::size_t first = cells.size();
-  cells.push_back({start_reduction<Result>(leaf, leaves, places[0])});
+  cells.push_back({start_reduction<Result, Part>(leaf, get, leaves, places[0])});
   const bool reduced = leaves.is_reduced(leaves.size() - 1);
   if constexpr (std::same_as<Result, Tensor>) {
     if (!reduced) cells[first].value = cells[first].value.clone();  // results share no memory with values
@@ -266,60 +396,132 @@ void start_copies(const Leaf& leaf, const ResultPlaces& places, LeafList& leaves
   leaves.end_outputs(places);
 }
 
+/// As start_copies, for a leaf that has one part.
+template <class Leaf, class Result>
+void start_tensor_copies(const Leaf& leaf, const ResultPlaces& places, LeafList& leaves, Copies<Result>& cells) {
+  check_leaf(leaf, leaves);
+  map_parts(leaf, [&]<class Part, class Get>(const Get& get) {
+    start_copies<Result, Part>(leaf, get, places, leaves, cells);
+    return std::monostate();
+  });
+}
+
+/// Adds a leaf, and returns the tree of its parts' copies as one cell.
+template <class Leaf>
+auto start_copies_of(const Leaf& leaf, const ResultPlaces& places, LeafList& leaves) {
+  check_leaf(leaf, leaves);
+  auto copies = map_parts(leaf, [&]<class Part, class Get>(const Get& get) {
+    Copies<reduced_t<void, Part>> cells;
+    cells.reserve(static_cast<std::size_t>(places.size()));
+    start_copies<reduced_t<void, Part>, Part>(leaf, get, places, leaves, cells);
+    return Cell<Copies<reduced_t<void, Part>>>{std::move(cells)};
+  });
+  return Cell<decltype(copies)>{std::move(copies)};
+}
+
 /// Moves the values of the cells to a Mirrored value.
 template <class Result>
 Mirrored<Result> mirrored_of(std::span<Cell<Result>> cells) {
   return Mirrored<Result>(static_cast<int>(cells.size()),
                           [cells](int i) { return Result(std::move(cells[static_cast<std::size_t>(i)].value)); });
 }
+/// Moves the copies of the parts of a leaf to a Mirrored value.
+template <class Tree>
+auto mirrored_copies(Tree& copies, const ResultPlaces& places) {
+  const auto copy = [&copies](int i) {
+    return map_leaves(copies, [i](auto& cell) { return std::move(cell.value[static_cast<std::size_t>(i)].value); });
+  };
+  return Mirrored<decltype(copy(0))>(places.size(), copy);
+}
 
 /// Whether `Strategy::gather` gathers the components of a leaf, instead of returning the leaf itself. Also true for
 /// IndexedSlices, for which gather throws.
 template <class Leaf>
-inline constexpr bool is_gathered = leaf_traits<Leaf>::kind == LeafKind::per_replica || has_slices<Leaf>;
+inline constexpr bool is_gathered =
+    leaf_traits<Leaf>::kind == LeafKind::per_replica || std::same_as<component_t<Leaf>, IndexedSlices>;
 
-/// Returns a leaf that is one value, as a result that owns its elements.
-template <class Leaf>
-reduced_t<void, Leaf> one_value(const Leaf& leaf) {
-  if constexpr (stays_whole<Leaf>) {
-    return leaf.read();
+/// Returns a part that is one value, as a result that owns its elements.
+template <class Part>
+reduced_t<void, Part> one_value(const Part& part) {
+  if constexpr (stays_whole<Part>) {
+    return part.read();
   } else {
-    return owning_copy<reduced_t<void, Leaf>>(first_component(leaf));
+    return owning_copy<reduced_t<void, Part>>(part);
   }
+}
+
+/// Adds a leaf of a gather.
+template <class Leaf>
+void add_gathered_leaf(const Leaf& leaf, LeafList& leaves) {
+  check_leaf(leaf, leaves);
+  map_parts(leaf, [&]<class Part, class Get>(const Get& get) {
+    if constexpr (!stays_whole<Part>) add_components(leaf, get, leaves);
+    return std::monostate();
+  });
+}
+
+/// The result of a leaf of a gather: the gathered parts, which `next()` returns one after the other, or the value of
+/// the leaf.
+template <class Leaf, class Next>
+auto gather_result(const Leaf& leaf, const Next& next) {
+  return map_parts(leaf, [&]<class Part, class Get>(const Get& get) {
+    if constexpr (is_gathered<Leaf> && !stays_whole<Part>) {
+      return gathered_leaf<Part>(next());
+    } else {
+      return one_value<Part>(get(0));
+    }
+  });
 }
 
 /// Adds a leaf of a reduction along axes.
 template <class Leaf>
 void add_axis_leaf(const Leaf& leaf, LeafList& leaves) {
-  if constexpr (stays_whole<Leaf>) {
-    leaves.add_value(leaf);
-  } else {
-    leaves.begin_value(leaf_traits<Leaf>::kind);
-    add_components(leaf, leaves);
-  }
+  check_leaf(leaf, leaves);
+  map_parts(leaf, [&]<class Part, class Get>(const Get& get) {
+    if constexpr (stays_whole<Part>) {
+      leaves.add_value(get(0));
+    } else {
+      leaves.begin_value(part_kind<Leaf, Part>);
+      add_components(leaf, get, leaves);
+    }
+    return std::monostate();
+  });
 }
 
+/// The result of the reduction of a leaf along axes: `total(k)` is the reduction of part k of all parts.
+template <class Result, class Leaf, class Total>
+auto axis_result(const Leaf& leaf, ReduceOp op, const Total& total) {
+  return map_parts(leaf, [&]<class Part>(const auto&) {
+    using Owning = reduced_t<void, Part>;
+    if constexpr (std::same_as<Owning, Tensor>) {
+      return Tensor(total());
+    } else {
+      return result_of<std::conditional_t<std::is_void_v<Result>, typename gathered_t<Owning>::value_type, Result>>(
+          total(), op);
+    }
+  });
+}
+
+template <class Part>
+struct part_gives_no_tensor : std::bool_constant<!std::same_as<reduced_t<void, Part>, Tensor>> {};
 template <class Leaf>
-struct gives_no_tensor : std::bool_constant<!std::same_as<reduced_t<void, Leaf>, Tensor>> {};
+struct gives_no_tensor : std::bool_constant<any_part<Leaf, part_gives_no_tensor>> {};
 /// Whether the reduction of every leaf of the tree is a Tensor, both along axes and without axes.
 template <class Tree>
 inline constexpr bool only_tensors = !any_leaf<Tree, gives_no_tensor>::value;
 
-/// Throws Error(invalid_argument) unless `value` is a scalar of `dtype`.
-LOCKSTEP_API void check_axis_result(const Tensor& value, DType dtype, ReduceOp op);
+template <class Leaf>
+struct leaf_has_slices : std::bool_constant<has_slices<Leaf>> {};
 
-/// Converts `total`, the reduction of a leaf along axes, to the result of the leaf: `total` itself for a Tensor or a
-/// variable, otherwise the only element of `total`.
-template <class Result, class Leaf>
-auto axis_result(const Tensor& total, ReduceOp op) {
-  using Owning = reduced_t<void, Leaf>;
-  if constexpr (std::same_as<Owning, Tensor>) {
-    return total;
-  } else {
-    using Number = std::conditional_t<std::is_void_v<Result>, typename gathered_t<Owning>::value_type, Result>;
-    check_axis_result(total, dtype_of<Number>, op);
-    return Number(total.elements<Number>().front());
-  }
+/// True if every leaf of the tree can be reduced along axes. If not, the program does not compile, and the message
+/// gives the reason.
+template <class Tree>
+constexpr bool can_be_reduced_along() {
+  constexpr bool has_none = !any_leaf<Tree, leaf_has_slices>::value;
+  static_assert(has_none,
+                "reduce: IndexedSlices cannot be reduced along axes; pass std::nullopt as the axis, or reduce "
+                "to_dense(value)");
+  return has_none && can_be_reduced<Tree>();
 }
 
 }  // namespace detail

@@ -1,0 +1,284 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nests of values: every function takes the same leaves in lists, arrays, maps, structs and empty parts.
+
+#include "unit/strategy/strategies.hpp"
+
+#include <array>
+#include <list>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+namespace lockstep::test {
+namespace {
+
+using Floats = std::vector<float>;
+
+struct Metrics {
+  float loss = 0;
+  int count = 0;
+  std::string unit = "nats";  // no member of the tree
+};
+
+struct Rows {
+  Tensor images;
+  Floats labels;
+};
+
+}  // namespace
+}  // namespace lockstep::test
+
+template <>
+struct lockstep::tree_members<lockstep::test::Metrics> {
+  static constexpr auto pointers = std::tuple(&lockstep::test::Metrics::loss, &lockstep::test::Metrics::count);
+};
+template <>
+struct lockstep::tree_members<lockstep::test::Rows> {
+  static constexpr auto pointers = std::tuple(&lockstep::test::Rows::images, &lockstep::test::Rows::labels);
+};
+
+namespace lockstep::test {
+namespace {
+
+TEST(Nests, of_numbers_are_reduced_one_by_one) {
+  MirroredStrategy strategy = mirrored(2);
+  const PerReplica<float> loss({1, 2}), accuracy({3, 4});
+  EXPECT_EQ(strategy.reduce("SUM", std::vector{loss, accuracy}), (Floats{3, 7}));
+  EXPECT_EQ(strategy.reduce("SUM", std::vector{loss}), (Floats{3}));
+  EXPECT_EQ(strategy.reduce("SUM", std::array{loss, accuracy}), (std::array{3.0F, 7.0F}));
+  EXPECT_EQ(strategy.reduce("SUM", std::list{loss, accuracy}), (std::list{3.0F, 7.0F}));
+  EXPECT_EQ(strategy.reduce<double>("MEAN", std::vector{PerReplica<int>({1, 2})}), (std::vector<double>{1.5}));
+  EXPECT_EQ(
+      strategy.reduce(ReduceOp::max, std::vector{PerReplica<bool>({false, true}), PerReplica<bool>({false, false})}),
+      (std::vector<bool>{true, false}));
+  const std::map<std::string, std::vector<std::array<PerReplica<float>, 2>>> deep{{"a", {{loss, accuracy}}}, {"b", {}}};
+  const auto sums = strategy.reduce("SUM", deep);
+  EXPECT_EQ(sums.at("a"), (std::vector<std::array<float, 2>>{{3, 7}}));
+  EXPECT_TRUE(sums.at("b").empty());
+}
+
+TEST(Nests, that_are_empty_give_empty_nests) {
+  MirroredStrategy strategy = mirrored(2);
+  const std::vector<PerReplica<float>> none;
+  const PerReplica<float> loss({1, 2});
+  EXPECT_TRUE(strategy.reduce("SUM", none).empty());
+  EXPECT_TRUE(strategy.reduce("SUM", std::vector<PerReplica<Floats>>{}, 0).empty());
+  EXPECT_TRUE(strategy.gather(std::vector<PerReplica<Floats>>{}, 0).empty());
+  EXPECT_EQ(strategy.reduce("SUM", std::pair(none, loss)), std::pair(Floats{}, 3.0F));
+  EXPECT_EQ(strategy.reduce("SUM", std::optional<PerReplica<float>>{}), std::nullopt);
+  EXPECT_TRUE(strategy.extended().reduce_to("SUM", none, "cpu:0").empty());
+  EXPECT_TRUE(strategy.experimental_local_results(none).front().empty());
+}
+
+TEST(Nests, of_integers_and_floats_have_a_mean_in_the_type_that_is_named) {
+  MirroredStrategy strategy = mirrored(2);
+  const std::pair counted(PerReplica<int>({1, 2}), PerReplica<float>({1, 2}));
+  EXPECT_EQ(strategy.reduce<double>("MEAN", counted), std::pair(1.5, 1.5));
+  expect_error(Code::invalid_argument, {"mean of i32 is f64", "reduce<double>"},
+               [&] { (void)strategy.reduce("MEAN", counted); });
+  expect_error(Code::invalid_argument, {"the mean is f64, which the result type f32 cannot hold", "reduce<double>"},
+               [&] { (void)strategy.reduce<float>("MEAN", counted); });
+  const auto v = strategy.variable<float>(2.5F);
+  EXPECT_EQ(strategy.reduce<double>("MEAN", std::tuple(v, PerReplica<BFloat16>({BFloat16(1), BFloat16(2)}))),
+            std::tuple(2.5, 1.5));
+  EXPECT_EQ(strategy.reduce<double>(
+                "MEAN", std::pair(PerReplica<Floats>({{1, 2}, {4}}), PerReplica<std::vector<int>>({{1}, {2, 6}})), 0),
+            std::pair(double(7.0F / 3), 3.0));
+}
+
+TEST(Nests, in_components_are_reduced_member_by_member) {
+  MirroredStrategy strategy = mirrored(2);
+  const PerReplica<std::tuple<float, Floats>> pairs({{1.0F, Floats{1, 2}}, {2.0F, Floats{3, 4}}});
+  EXPECT_EQ(strategy.reduce("SUM", pairs), std::tuple(3.0F, Floats{4, 6}));
+  EXPECT_EQ(strategy
+                .reduce("MEAN", PerReplica<std::map<std::string, std::vector<Floats>>>(
+                                    {{{"a", {{1, 2}, {3}}}}, {{"a", {{3, 4}, {5}}}}}))
+                .at("a"),
+            (std::vector<Floats>{{2, 3}, {4}}));
+  EXPECT_EQ(strategy.gather(PerReplica<std::pair<Floats, Floats>>({{{1}, {2}}, {{3, 4}, {}}}), 0),
+            std::pair(Floats{1, 3, 4}, Floats{2}));
+  const Mirrored<std::tuple<float, Floats>> copies =
+      strategy.extended().reduce_to("SUM", pairs, strategy.variable<float>(0.0F));
+  EXPECT_EQ(copies.size(), 2);
+  EXPECT_EQ(copies.component(1), std::tuple(3.0F, Floats{4, 6}));
+  const auto batch = strategy.extended().batch_reduce_to("SUM", std::vector{std::pair(pairs, "cpu:0")});
+  EXPECT_EQ(batch.front().value(), std::tuple(3.0F, Floats{4, 6}));
+  expect_error(Code::invalid_argument, {"the number of elements", "replica 1"}, [&] {
+    (void)strategy.reduce("SUM", PerReplica<std::vector<Floats>>({std::vector<Floats>{{1}}, std::vector<Floats>{}}));
+  });
+}
+
+TEST(Nests, that_are_structs_keep_the_names_of_their_members) {
+  MirroredStrategy strategy = mirrored(2);
+  const PerReplica<Metrics> metrics = strategy.run([](ReplicaContext& replica) {
+    return Metrics{static_cast<float>(replica.replica_id_in_sync_group()), 3, "bits"};
+  });
+  EXPECT_EQ(metrics.component(1).loss, 1.0F);
+  const Metrics sum = strategy.reduce("SUM", metrics);
+  EXPECT_EQ(sum.loss, 1.0F);
+  EXPECT_EQ(sum.count, 6);
+  EXPECT_EQ(sum.unit, "bits");
+  const std::vector<Metrics> local = strategy.experimental_local_results(metrics);
+  EXPECT_EQ(local[1].loss, 1.0F);
+  const Mirrored<Metrics> copies = strategy.extended().reduce_to("SUM", metrics, metrics);
+  EXPECT_EQ(copies.component(1).count, 6);
+  const std::map<std::string, Metrics> named =
+      strategy.reduce("SUM", std::map<std::string, PerReplica<Metrics>>{{"a", metrics}});
+  EXPECT_EQ(named.at("a").count, 6);
+  const PerReplica<int> counts = strategy.run([](const Metrics& mine) { return mine.count; }, metrics);
+  EXPECT_EQ(counts.component(1), 3);
+  strategy.run(
+      [&](ReplicaContext& replica, const Metrics& mine) {
+        const Metrics all = replica.all_reduce("SUM", mine);
+        EXPECT_EQ(all.count, 6);
+        const int merged = replica.merge_call(
+            [](Strategy& s, const PerReplica<Metrics>& m) { return s.reduce("SUM", m).count; }, mine);
+        EXPECT_EQ(merged, 6);
+      },
+      metrics);
+}
+
+TEST(Nests, that_are_structs_are_gathered_and_reduced_along_axes) {
+  MirroredStrategy strategy = mirrored(2);
+  const PerReplica<Rows> rows({Rows{Tensor::from(Floats{1, 2}), {1}}, Rows{Tensor::from(Floats{3}), {2, 3}}});
+  const Rows all = strategy.gather(rows, 0);
+  EXPECT_EQ(elements_of<float>(all.images), (Floats{1, 2, 3}));
+  EXPECT_EQ(all.labels, (Floats{1, 2, 3}));
+  const std::tuple<Tensor, float> means = strategy.reduce("MEAN", rows, 0);
+  EXPECT_EQ(elements_of<float>(std::get<0>(means)), (Floats{2}));
+  EXPECT_EQ(std::get<1>(means), 2.0F);
+}
+
+TEST(Nests, that_are_unordered_maps_are_taken_in_the_order_of_their_keys) {
+  MirroredStrategy strategy = mirrored(2);
+  std::unordered_map<int, float> up, down;
+  for (int i = 0; i < 1000; ++i) up[i] = static_cast<float>(i);
+  for (int i = 1000; i-- > 0;) down[i] = static_cast<float>(i);
+  strategy.run([&](ReplicaContext& replica) {
+    const auto sums = replica.all_reduce("SUM", replica.replica_id_in_sync_group() == 0 ? up : down);
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(sums.at(i), 2.0F * static_cast<float>(i));
+  });
+}
+
+/// Runs `call(strategy, differs)` on 3 ranks with 1, 2 and 1 replicas: with equal arguments, then with other arguments
+/// on rank 1 (all ranks must get Error(mismatch) with `texts`), and then again with equal arguments.
+void expect_compared(const std::function<void(Strategy&, bool differs)>& call, const std::vector<std::string>& texts) {
+  on_workers({1, 2, 1}, [&](Strategy& strategy) {
+    EXPECT_NO_THROW(call(strategy, false));
+    const bool differs = strategy.communicator().rank() == 1;
+    expect_error(Code::mismatch, texts, [&] { call(strategy, differs); });
+    EXPECT_NO_THROW(call(strategy, false));
+  });
+}
+
+/// The same 2 x 2 matrix on each local replica.
+PerReplica<Tensor> matrices(Strategy& strategy) {
+  return strategy.run([] { return tensor({1, 2, 3, 4}, {2, 2}); });
+}
+
+TEST(Agreement, compares_the_axes_of_a_reduction) {
+  for (const char* const op : {"SUM", "MEAN"}) {
+    expect_compared([&](Strategy& s, bool differs) { (void)s.reduce(op, matrices(s), differs ? 1 : 0); },
+                    {"along axis 0", "along axis 1"});
+    expect_compared([&](Strategy& s, bool differs) { (void)s.reduce(op, matrices(s), differs ? Axes{0, 1} : Axes{1}); },
+                    {"along axes 0, 1", "along axis 1"});
+    expect_compared(
+        [&](Strategy& s, bool differs) {
+          differs ? (void)s.reduce(op, matrices(s)) : (void)s.reduce(op, matrices(s), 0);
+        },
+        {"along axis 0", "reduce"});
+  }
+  expect_compared([](Strategy& s, bool differs) { (void)s.reduce(differs ? "MEAN" : "SUM", matrices(s), 0); },
+                  {"sum along axis 0", "mean along axis 0"});
+  expect_compared(
+      [](Strategy& s, bool differs) {
+        const PerReplica<float> number = s.run([] { return 1.0F; });
+        const PerReplica<Floats> list = s.run([] { return Floats{1, 2}; });
+        differs ? (void)s.reduce("SUM", list, 0) : (void)s.reduce("SUM", number);
+      },
+      {"sum along axis 0"});
+}
+
+TEST(Agreement, takes_a_negative_axis_for_the_axis_that_it_names) {
+  on_workers({1, 2, 1}, [](Strategy& strategy) {
+    const bool is_first = strategy.communicator().rank() == 0;
+    const ReduceOpArgument sum = is_first ? ReduceOpArgument("sum") : ReduceOpArgument(ReduceOp::sum);
+    EXPECT_EQ(elements_of<float>(strategy.reduce(sum, matrices(strategy), is_first ? -1 : 1)), (Floats{12, 28}));
+    EXPECT_EQ(elements_of<float>(strategy.reduce(sum, matrices(strategy), is_first ? Axes{-1, 0} : Axes{0, 1})),
+              (Floats{40}));
+  });
+}
+
+TEST(Agreement, compares_the_axes_also_in_packs) {
+  on_ranks({1, 1}, [](Communicator& communicator) {
+    MultiWorkerMirroredStrategy strategy(communicator, {.communication_options = {.bytes_per_pack = 4}});
+    const bool is_first = communicator.rank() == 0;
+    expect_error(Code::mismatch, {"along axis 0", "along axis 1"},
+                 [&] { (void)strategy.reduce("SUM", matrices(strategy), is_first ? 0 : 1); });
+  });
+}
+
+TEST(Agreement, compares_the_structures_of_nests) {
+  using Parameters = std::map<std::string, float>;
+  const auto parameters = [](bool differs) { return Parameters{{differs ? "c" : "a", 1}, {"b", 2}}; };
+  const std::vector<std::string> texts{"{a: *, b: *}", "{b: *, c: *}"};
+  expect_compared([&](Strategy& s, bool differs) { (void)s.reduce("SUM", s.run([&] { return parameters(differs); })); },
+                  texts);
+  expect_compared(
+      [&](Strategy& s, bool differs) {
+        (void)s.extended().reduce_to("SUM", s.run([&] { return parameters(differs); }), "cpu:0");
+      },
+      texts);
+  expect_compared(
+      [&](Strategy& s, bool differs) {
+        s.run([&](ReplicaContext& replica) { (void)replica.all_reduce("SUM", parameters(differs)); });
+      },
+      texts);
+  expect_compared(
+      [&](Strategy& s, bool differs) {
+        s.run([&](ReplicaContext& replica) { (void)replica.broadcast(parameters(differs)); });
+      },
+      texts);
+  expect_compared(
+      [&](Strategy& s, bool differs) {
+        s.run([&](ReplicaContext& replica) {
+          (void)replica.all_gather(std::map<std::string, Floats>{{differs ? "c" : "a", {1}}, {"b", {2}}}, 0);
+        });
+      },
+      texts);
+}
+
+TEST(Agreement, compares_the_lengths_of_nests_of_which_one_is_empty) {
+  const auto list = [](Strategy& s, bool differs) {
+    return differs ? std::vector<PerReplica<Floats>>{} : std::vector{s.run([] { return Floats{1}; })};
+  };
+  expect_compared([&](Strategy& s, bool differs) { (void)s.reduce("SUM", list(s, differs)); }, {"0 tensors"});
+  expect_compared([&](Strategy& s, bool differs) { (void)s.reduce("SUM", list(s, differs), 0); }, {"0 tensors"});
+  expect_compared([&](Strategy& s, bool differs) { (void)s.gather(list(s, differs), 0); }, {"gather"});
+  expect_compared([&](Strategy& s, bool differs) { (void)s.extended().reduce_to("SUM", list(s, differs), "cpu:0"); },
+                  {"0 tensors"});
+  expect_compared(
+      [&](Strategy& s, bool differs) {
+        std::vector<std::pair<PerReplica<Floats>, const char*>> pairs;
+        for (const auto& value : list(s, differs)) pairs.emplace_back(value, "cpu:0");
+        (void)s.extended().batch_reduce_to("SUM", pairs);
+      },
+      {"0 tensors"});
+}
+
+TEST(Agreement, of_the_replicas_of_a_rank_compares_the_structures_of_nests) {
+  MirroredStrategy strategy = mirrored(2);
+  expect_error(Code::mismatch, {"the structure is {b: *} on replica 1 but {a: *} on replica 0"}, [&] {
+    strategy.run([](ReplicaContext& replica) {
+      const bool is_first = replica.replica_id_in_sync_group() == 0;
+      (void)replica.all_reduce("SUM", std::map<std::string, float>{{is_first ? "a" : "b", 1}});
+    });
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

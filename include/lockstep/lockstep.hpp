@@ -60,6 +60,7 @@
 #include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/input/distributed_pipeline.hpp>
 #include <lockstep/input/element.hpp>
+#include <lockstep/input/element_keys.hpp>
 #include <lockstep/input/idx.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>

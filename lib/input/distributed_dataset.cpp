@@ -91,7 +91,7 @@ void warn_of_redundant_reads(const InputLayout& layout) {
       layout.replicas.ranks());
 }
 
-DistributedPipeline distribute_checked(const std::shared_ptr<const Node>& dataset, std::size_t leaves,
+DistributedPipeline distribute_checked(const std::shared_ptr<const Node>& dataset, const ElementStructure& structure,
                                        const InputLayout& layout, const InputOptions& options) {
   const AutoShardPolicy policy = resolved(options.auto_shard_policy, *dataset);
   const ReplicaLayout& replicas = layout.replicas;
@@ -113,14 +113,14 @@ DistributedPipeline distribute_checked(const std::shared_ptr<const Node>& datase
     case AutoShardPolicy::off:
     case AutoShardPolicy::file_or_data: break;
   }
-  return distribute_streams({own_stream(dataset, layout, policy, options.split)}, leaves, layout, options,
+  return distribute_streams({own_stream(dataset, layout, policy, options.split)}, structure, layout, options,
                             dataset->batch_size(), std::move(describe));
 }
 
 }  // namespace
 
-DistributedPipeline distribute_pipeline(const Pipeline& global, std::size_t leaves, const InputLayout& layout,
-                                        const InputOptions& options) {
+DistributedPipeline distribute_pipeline(const Pipeline& global, const ElementStructure& structure,
+                                        const InputLayout& layout, const InputOptions& options) {
   return detail::propagate(layout, [&] {
     check_options("experimental_distribute_dataset", options);
     if (options.experimental_replication_mode == InputReplicationMode::per_replica) {
@@ -128,7 +128,7 @@ DistributedPipeline distribute_pipeline(const Pipeline& global, std::size_t leav
                           "experimental_distribute_dataset: experimental_replication_mode PER_REPLICA is supported "
                           "only by distribute_datasets_from_function of MirroredStrategy; use PER_WORKER");
     }
-    return distribute_checked(node_to_read(global.node(), options), leaves, layout, options);
+    return distribute_checked(node_to_read(global.node(), options), structure, layout, options);
   });
 }
 

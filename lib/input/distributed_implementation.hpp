@@ -139,9 +139,10 @@ struct ChunkPlan {
 /// Distributes `nodes`, which belong to this rank. If there is one node, the local replicas take its elements in turn;
 /// otherwise local replica i takes the elements of `nodes[i]`. If the layout has several ranks, it must have peers.
 /// `global_batch` is the number of rows of a global batch, which must be equal on all ranks; 0 if there are none.
-[[nodiscard]] DistributedPipeline distribute_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves,
-                                                     const InputLayout& layout, const InputOptions& options,
-                                                     std::int64_t global_batch, Describe describe);
+[[nodiscard]] DistributedPipeline distribute_streams(std::vector<std::shared_ptr<const Node>> nodes,
+                                                     const ElementStructure& structure, const InputLayout& layout,
+                                                     const InputOptions& options, std::int64_t global_batch,
+                                                     Describe describe);
 
 [[nodiscard]] std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, AutoShardPolicy policy,
                                            SplitPolicy split);

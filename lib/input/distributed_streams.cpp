@@ -41,12 +41,12 @@ class StreamReader final : public DistributedReader::Implementation {
   /// Collective. `elements[i]` is the length of stream i. The streams allocate from `fetch->host_memory()`. Throws
   /// Error(mismatch) on all ranks if `global_batch` differs between ranks.
   StreamReader(std::vector<Stream> streams, std::unique_ptr<DeviceFetch> fetch,
-               const std::vector<Cardinality>& elements, std::size_t leaves, const InputLayout& layout,
+               const std::vector<Cardinality>& elements, const ElementStructure& structure, const InputLayout& layout,
                const InputOptions& options, std::int64_t global_batch, std::uint64_t first_step)
       : peers_(layout),
         local_replicas_(peers_.local_replicas()),
         devices_(layout.devices),
-        spec_(leaves),
+        spec_(structure),
         fetch_(std::move(fetch)),
         streams_(std::move(streams)),
         steps_to_skip_(first_step),
@@ -180,11 +180,11 @@ class StreamReader final : public DistributedReader::Implementation {
 
 class StreamPipeline final : public DistributedPipeline::Implementation {
  public:
-  StreamPipeline(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves, InputLayout layout,
+  StreamPipeline(std::vector<std::shared_ptr<const Node>> nodes, ElementStructure structure, InputLayout layout,
                  const InputOptions& options, std::int64_t global_batch, Describe describe)
       : Implementation(layout.replicas.first(layout.rank), layout.replicas.count(layout.rank), std::move(describe)),
         nodes_(std::move(nodes)),
-        leaves_(leaves),
+        structure_(std::move(structure)),
         layout_(std::move(layout)),
         options_(options),
         global_batch_(global_batch) {}
@@ -201,7 +201,7 @@ class StreamPipeline final : public DistributedPipeline::Implementation {
         elements.push_back(node->cardinality());
       }
     });
-    return std::make_unique<StreamReader>(std::move(streams), std::move(fetch), elements, leaves_, layout_, options_,
+    return std::make_unique<StreamReader>(std::move(streams), std::move(fetch), elements, structure_, layout_, options_,
                                           global_batch_, position.step);
   }
   /// The number of rows is unknown, because batches at the end may be empty.
@@ -218,7 +218,7 @@ class StreamPipeline final : public DistributedPipeline::Implementation {
   }
 
   std::vector<std::shared_ptr<const Node>> nodes_;
-  std::size_t leaves_;
+  ElementStructure structure_;
   InputLayout layout_;
   InputOptions options_;
   std::int64_t global_batch_;
@@ -226,14 +226,14 @@ class StreamPipeline final : public DistributedPipeline::Implementation {
 
 }  // namespace
 
-DistributedPipeline distribute_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves,
-                                       const InputLayout& layout, const InputOptions& options,
-                                       std::int64_t global_batch, Describe describe) {
-  return DistributedPipeline(
-      std::make_shared<StreamPipeline>(std::move(nodes), leaves, layout, options, global_batch, std::move(describe)));
+DistributedPipeline distribute_streams(std::vector<std::shared_ptr<const Node>> nodes,
+                                       const ElementStructure& structure, const InputLayout& layout,
+                                       const InputOptions& options, std::int64_t global_batch, Describe describe) {
+  return DistributedPipeline(std::make_shared<StreamPipeline>(std::move(nodes), structure, layout, options,
+                                                              global_batch, std::move(describe)));
 }
 
-DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& local, std::size_t leaves,
+DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& local, const ElementStructure& structure,
                                                const Communicator& communicator, const InputOptions& options,
                                                const std::vector<Device>& devices) {
   check_options("distribute_datasets_from_function", options);
@@ -248,7 +248,7 @@ DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& loca
   std::vector<std::shared_ptr<const Node>> nodes;
   for (const Pipeline& pipeline : local) nodes.push_back(node_to_read(pipeline.node(), options));
   const InputLayout layout{communicator.layout(), communicator.rank(), communicator, devices};
-  return distribute_streams(std::move(nodes), leaves, layout, options, 0, [replicas = layout.replicas, options] {
+  return distribute_streams(std::move(nodes), structure, layout, options, 0, [replicas = layout.replicas, options] {
     return describe_function(replicas, options.experimental_replication_mode);
   });
 }

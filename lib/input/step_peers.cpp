@@ -10,6 +10,11 @@
 #include <lockstep/input/distributed_pipeline.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <utility>
 
 namespace lockstep::input {
 
@@ -47,6 +52,16 @@ void StepPeers::broadcast(std::span<std::int64_t> words, int root) {
   layout_.peers->broadcast(std::span(&item, 1), root, detail::internal_call("get_next of a distributed dataset"));
 }
 
+namespace {
+
+void broadcast_sizes(StepPeers& peers, std::span<std::size_t> sizes, int root) {
+  std::vector<std::int64_t> words(sizes.begin(), sizes.end());
+  peers.broadcast(words, root);
+  std::copy(words.begin(), words.end(), sizes.begin());
+}
+
+}  // namespace
+
 void ElementSpec::learn(const Leaves& element) {
   if (is_known()) return;
   for (const Tensor& leaf : element) empty_.emplace_back(leaf.dtype(), emptied(leaf.shape()));
@@ -59,16 +74,43 @@ Leaves ElementSpec::empty_element() const {
 }
 
 void ElementSpec::broadcast(StepPeers& peers, int root) {
+  if (structure_.keys) broadcast_keys(peers, root);
   constexpr std::size_t words = 2 + static_cast<std::size_t>(Shape::max_rank);
-  std::vector<std::int64_t> text(leaves_ * words);
+  std::vector<std::int64_t> text(structure_.leaves * words);
   if (peers.rank() == root) write(text, words);
   peers.broadcast(text, root);
   if (!is_known()) read(text, words);
 }
 
+/// First the number of tensors, and the sizes of the second message; then the lengths, the sizes of the names, and the
+/// bytes of the names.
+void ElementSpec::broadcast_keys(StepPeers& peers, int root) {
+  Keys keys;
+  if (peers.rank() == root) keys = structure_.keys->get();
+  std::string bytes;
+  for (const std::string& name : keys.names) bytes += name;
+  std::array<std::size_t, 4> sizes{empty_.size(), keys.lengths.size(), keys.names.size(), bytes.size()};
+  broadcast_sizes(peers, sizes, root);
+  const auto [leaves, lengths, names, size] = sizes;
+  structure_.leaves = leaves;
+
+  std::vector<std::size_t> text = keys.lengths;
+  for (const std::string& name : keys.names) text.push_back(name.size());
+  const std::size_t first_byte = lengths + names;
+  text.resize(first_byte + (size + sizeof(std::size_t) - 1) / sizeof(std::size_t));
+  if (!bytes.empty()) std::memcpy(text.data() + first_byte, bytes.data(), bytes.size());
+  broadcast_sizes(peers, text, root);
+
+  keys.lengths.assign(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(lengths));
+  keys.names.clear();
+  const char* name = reinterpret_cast<const char*>(text.data() + first_byte);
+  for (std::size_t i = lengths; i < first_byte; name += text[i++]) keys.names.emplace_back(name, text[i]);
+  structure_.keys->set(std::move(keys));  // no effect where the keys are known
+}
+
 void ElementSpec::write(std::span<std::int64_t> text, std::size_t words) const {
-  LOCKSTEP_CHECK(empty_.size() == leaves_);
-  for (std::size_t i = 0; i < leaves_; ++i) {
+  LOCKSTEP_CHECK(empty_.size() == structure_.leaves);
+  for (std::size_t i = 0; i < structure_.leaves; ++i) {
     const std::span<std::int64_t> entry = text.subspan(i * words, words);
     const std::span<const std::int64_t> extents = empty_[i].shape().extents();
     entry[0] = static_cast<std::int64_t>(empty_[i].dtype());
@@ -78,7 +120,7 @@ void ElementSpec::write(std::span<std::int64_t> text, std::size_t words) const {
 }
 
 void ElementSpec::read(std::span<const std::int64_t> text, std::size_t words) {
-  for (std::size_t i = 0; i < leaves_; ++i) {
+  for (std::size_t i = 0; i < structure_.leaves; ++i) {
     const std::span<const std::int64_t> entry = text.subspan(i * words, words);
     const Shape shape(entry.subspan(2, static_cast<std::size_t>(entry[1])));
     empty_.emplace_back(static_cast<DType>(entry[0]), shape);

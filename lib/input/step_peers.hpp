@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/input/element_keys.hpp>
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/input/pipeline.hpp>
 
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace lockstep::input {
@@ -46,20 +48,22 @@ class StepPeers {
 /// Dtypes and inner shapes of an element's tensors; can be broadcast to ranks that have not read an element.
 class ElementSpec {
  public:
-  explicit ElementSpec(std::size_t leaves) noexcept : leaves_(leaves) {}
+  explicit ElementSpec(ElementStructure structure) noexcept : structure_(std::move(structure)) {}
 
   [[nodiscard]] bool is_known() const noexcept { return !empty_.empty(); }
   void learn(const Leaves& element);
   /// An element of this spec without rows.
   [[nodiscard]] Leaves empty_element() const;
-  /// Broadcasts the spec from rank `root`: 80 bytes per tensor. Collective.
+  /// Broadcasts the spec from rank `root`: 80 bytes per tensor. If the structure has keys, they are broadcast too, in
+  /// two more calls. Collective.
   void broadcast(StepPeers& peers, int root);
 
  private:
+  void broadcast_keys(StepPeers& peers, int root);
   void write(std::span<std::int64_t> text, std::size_t words) const;
   void read(std::span<const std::int64_t> text, std::size_t words);
 
-  std::size_t leaves_;
+  ElementStructure structure_;
   Leaves empty_;
 };
 

@@ -14,7 +14,9 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <map>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -26,11 +28,16 @@ namespace input {
 /// dtype or shape.
 [[nodiscard]] LOCKSTEP_API Tensor stacked(std::span<const Tensor> parts);
 
-/// Converts each array in the tree `arrays` to a Tensor. The result is an ElementTree.
+template <class T>
+inline constexpr bool is_map_by_string = false;
+template <class Child, class Less>
+inline constexpr bool is_map_by_string<std::map<std::string, Child, Less>> = true;
+
+/// Converts each array in the tree `arrays` to a Tensor. The result is an ElementTree without lists.
 template <class Arrays>
 [[nodiscard]] auto tensors_of(const Arrays& arrays) {
   constexpr auto kind = detail::node_kind<Arrays>;
-  if constexpr (ElementTree<Arrays>) {
+  if constexpr (ElementTree<Arrays> && leaf_count<Arrays>::value != by_keys) {
     return arrays;
   } else if constexpr (TensorLike<Arrays>) {
     const ConstTensorView view = tensor_traits<Arrays>::view(arrays);
@@ -51,6 +58,12 @@ template <class Arrays>
           return std::array<std::common_type_t<decltype(tensors_of(child))...>, sizeof...(child)>{tensors_of(child)...};
         },
         arrays);
+  } else if constexpr (kind == detail::NodeKind::map) {
+    static_assert(is_map_by_string<Arrays>, "a map of arrays must be a std::map, and its keys must be std::string");
+    using Child = decltype(tensors_of(arrays.begin()->second));
+    std::map<std::string, Child, typename Arrays::key_compare> result;
+    for (const auto& [key, child] : arrays) result.emplace_hint(result.end(), key, tensors_of(child));
+    return result;
   } else if constexpr (detail::is_pair<Arrays>) {
     return std::pair{tensors_of(arrays.first), tensors_of(arrays.second)};
   } else if constexpr (kind == detail::NodeKind::tuple) {
@@ -59,7 +72,7 @@ template <class Arrays>
   } else {
     static_assert(kind == detail::NodeKind::aggregate,
                   "arrays must be a Tensor, a vector, array or span of numbers, a list of arrays of one shape, or a "
-                  "tuple, pair, array or opted-in aggregate of these");
+                  "tuple, pair, array, map or opted-in aggregate of these");
     return detail::with_members(
         arrays, [](const auto&... child) { return std::tuple<decltype(tensors_of(child))...>{tensors_of(child)...}; });
   }
@@ -68,11 +81,11 @@ template <class Arrays>
 }  // namespace input
 
 /// A dataset whose element i consists of row i of every array in `arrays`. An array is a Tensor, or a vector or span of
-/// numbers. `arrays` is one array; or a tuple, pair, std::array or opted-in aggregate of arrays. If an aggregate has
-/// members other than Tensors, the elements are tuples of the members' rows. A list of arrays (vector, list, deque) is
-/// stacked to one array, as in TensorFlow. Local. Tensors are shared; other arrays are copied.
-/// Throws Error(invalid_argument) if an array is a scalar, if the arrays differ in length, or if the arrays of a list
-/// differ in dtype or shape.
+/// numbers. `arrays` is one array; or a tuple, pair, std::array, std::map from std::string, or opted-in aggregate of
+/// arrays. If an aggregate has members other than Tensors, the elements are tuples of the members' rows. A list of
+/// arrays (vector, list, deque) is stacked to one array, as in TensorFlow. Local. Tensors are shared; other arrays are
+/// copied. Throws Error(invalid_argument) if an array is a scalar, if the arrays differ in length, or if the arrays of
+/// a list differ in dtype or shape.
 template <class Arrays>
 [[nodiscard]] auto array_dataset(const Arrays& arrays) {
   using Element = decltype(input::tensors_of(arrays));

@@ -63,6 +63,7 @@ namespace input {
 /// not a value of its dtype, and for an empty field whose column has a dtype but no default_value. The error text gives
 /// file and line, and the column of a wrong field: its name in the header or, without a header, its index.
 template <ElementTree T>
+  requires(input::leaf_count<T>::value != input::by_keys)
 [[nodiscard]] Dataset<T> csv_dataset(const FileList& files, const CsvOptions& options) {
   return Dataset<T>(input::csv_records(files, options, input::leaf_count<T>::value));
 }

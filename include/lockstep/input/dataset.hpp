@@ -31,18 +31,20 @@ namespace lockstep {
 template <ElementTree T>
 class DatasetIterator {
  public:
-  explicit DatasetIterator(input::Reader reader) : reader_(std::move(reader)) {}
+  DatasetIterator(input::Reader reader, input::ElementForm<T> form)
+      : reader_(std::move(reader)), form_(std::move(form)) {}
 
   /// Returns the next element, or nullopt at the end. Rethrows exceptions of reading and of functions that were passed
   /// to the dataset; after an exception, the pass is over.
   [[nodiscard]] std::optional<T> get_next_as_optional() {
     input::Leaves leaves;
     if (!reader_.next(leaves)) return std::nullopt;
-    return input::element_of<T>(std::move(leaves));
+    return form_.element_of(std::move(leaves));
   }
 
  private:
   input::Reader reader_;
+  [[no_unique_address]] input::ElementForm<T> form_;
 };
 
 /// An input iterator over an object with a member function get_next_as_optional().
@@ -71,6 +73,10 @@ class InputPosition {
 
 /// A dataset of elements T. Immutable: every transformation returns a new dataset. Copies are cheap and share data.
 ///
+/// If T has maps or lists, for example if T is std::map<std::string, Tensor>, all elements have the same keys and the
+/// same lengths of lists: those of the first element that is given or read. If the function of a map, or a generator,
+/// returns an element with other keys, reading throws Error(invalid_argument), which names the keys.
+///
 /// Each iteration is a pass over all elements. The passes of a Dataset object and its copies are numbered from 0, in
 /// the order in which the passes begin. The seed and the pass number determine the order of shuffled data, which is the
 /// same on all ranks and platforms.
@@ -89,18 +95,21 @@ class Dataset {
   using value_type = T;
   static constexpr std::int64_t forever = input::Pipeline::forever;
 
-  /// For use by the library, and by user-defined transformations.
-  explicit Dataset(input::Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
+  /// For use by the library, and by user-defined transformations. `form` has the keys of the elements.
+  explicit Dataset(input::Pipeline pipeline, input::ElementForm<T> form = input::ElementForm<T>())
+      : pipeline_(std::move(pipeline)), form_(std::move(form)) {}
 
   /// Element i consists of row i of each tensor. Throws Error(invalid_argument) if a tensor is a scalar, or if the
   /// first extents of the tensors differ.
   [[nodiscard]] static Dataset from_tensor_slices(const T& tensors) {
-    return Dataset(input::Pipeline::from_tensor_slices(input::leaves_of(tensors)));
+    const input::ElementForm<T> form;
+    return Dataset(input::Pipeline::from_tensor_slices(form.leaves_of(tensors, "from_tensor_slices")), form);
   }
 
   /// A dataset with one element, `tensors`. Throws Error(invalid_argument) if a tensor has Shape::max_rank axes.
   [[nodiscard]] static Dataset from_tensors(const T& tensors) {
-    return Dataset(input::Pipeline::from_tensors(input::leaves_of(tensors)));
+    const input::ElementForm<T> form;
+    return Dataset(input::Pipeline::from_tensors(form.leaves_of(tensors, "from_tensors")), form);
   }
 
   /// Calls `make()` once for each pass. `make()` returns a generator function. Each call of the generator function
@@ -110,13 +119,16 @@ class Dataset {
       { make()() } -> std::convertible_to<std::optional<T>>;
     }
   [[nodiscard]] static Dataset from_generator(Make make) {
-    return Dataset(input::Pipeline::from_generator([make = std::move(make)]() mutable -> input::Pipeline::Generator {
-      return [generate = make()](input::Leaves& element) mutable {
-        const std::optional<T> value = generate();
-        if (value) element = input::leaves_of(*value);
-        return value.has_value();
-      };
-    }));
+    const input::ElementForm<T> form;
+    return Dataset(
+        input::Pipeline::from_generator([make = std::move(make), form]() mutable -> input::Pipeline::Generator {
+          return [generate = make(), form](input::Leaves& element) mutable {
+            const std::optional<T> value = generate();
+            if (value) element = form.leaves_of(*value, "from_generator");
+            return value.has_value();
+          };
+        }),
+        form);
   }
 
   /// The i64 scalars 0, 1, ..., count - 1; or start, start + step, ..., up to but not including `stop`. Throws
@@ -136,24 +148,24 @@ class Dataset {
   /// order is a uniformly random permutation of the whole dataset, and takes 8 bytes per element. Without random
   /// access, elements are drawn at random from a buffer (see ShuffleOptions).
   [[nodiscard]] Dataset shuffle(std::uint64_t seed, const ShuffleOptions& options = {}) const {
-    return Dataset(pipeline_.shuffle(seed, options));
+    return with(pipeline_.shuffle(seed, options));
   }
 
   /// Repeats the dataset `times` times. Each repetition is a new pass over this dataset: if this dataset is shuffled,
   /// every repetition has a different order (see ShuffleOptions). Repeating an empty dataset, even forever, gives an
   /// empty dataset.
-  [[nodiscard]] Dataset repeat(std::int64_t times = forever) const { return Dataset(pipeline_.repeat(times)); }
+  [[nodiscard]] Dataset repeat(std::int64_t times = forever) const { return with(pipeline_.repeat(times)); }
 
   /// take returns the first `count` elements; skip returns all elements after the first `count`. Throws
   /// Error(invalid_argument) if `count` is negative.
-  [[nodiscard]] Dataset take(std::int64_t count) const { return Dataset(pipeline_.take(count)); }
-  [[nodiscard]] Dataset skip(std::int64_t count) const { return Dataset(pipeline_.skip(count)); }
+  [[nodiscard]] Dataset take(std::int64_t count) const { return with(pipeline_.take(count)); }
+  [[nodiscard]] Dataset skip(std::int64_t count) const { return with(pipeline_.skip(count)); }
 
   /// Stacks `rows` consecutive elements along a new first axis; the last batch may have fewer rows. Throws
   /// Error(invalid_argument) if `rows` is below 1. Reading throws Error(invalid_argument) if the elements of a batch
   /// differ in dtype or shape.
   [[nodiscard]] Dataset batch(std::int64_t rows, const BatchOptions& options = {}) const {
-    return Dataset(pipeline_.batch(rows, options));
+    return with(pipeline_.batch(rows, options));
   }
 
   /// Replaces every element by `fn(element)`. `fn` may also take a memory resource for large results: `fn(element,
@@ -194,31 +206,31 @@ class Dataset {
   template <class Keep>
     requires std::predicate<const Keep&, const T&>
   [[nodiscard]] Dataset filter(Keep keep) const {
-    return Dataset(pipeline_.filter([keep = std::move(keep)](const input::Leaves& leaves) {
-      return keep(input::element_of<T>(input::Leaves(leaves)));
+    return with(pipeline_.filter([keep = std::move(keep), form = form_](const input::Leaves& leaves) {
+      return keep(form.element_of(input::Leaves(leaves)));
     }));
   }
 
   /// The rows of each element, one by one: the inverse of batch. Reading throws Error(invalid_argument) if a tensor of
   /// an element is a scalar, or if the first extents of an element's tensors differ.
-  [[nodiscard]] Dataset unbatch() const { return Dataset(pipeline_.unbatch()); }
+  [[nodiscard]] Dataset unbatch() const { return with(pipeline_.unbatch()); }
 
   /// The elements whose number i, counted from 0, satisfies i mod `count` == `index`. For `shard(shard_hint,
   /// shard_hint)`, a distributed dataset with the policy HINT chooses both arguments; without such a distributed
   /// dataset, reading throws Error(failed_precondition).
   /// Throws Error(invalid_argument) if `count` is below 1 or `index` is not in [0, count).
   [[nodiscard]] Dataset shard(std::int64_t count, std::int64_t index) const {
-    return Dataset(pipeline_.shard(count, index));
+    return with(pipeline_.shard(count, index));
   }
 
   /// The elements of this dataset, stored in memory when they are read for the first time. This dataset is read as pass
   /// 0 only: if it is shuffled, every pass over the cache has the order of pass 0. With random access, each element is
   /// stored as soon as it is read. Without random access, the first pass that reaches the end stores all elements.
-  [[nodiscard]] Dataset cache() const { return Dataset(pipeline_.cache()); }
+  [[nodiscard]] Dataset cache() const { return with(pipeline_.cache()); }
 
   /// The elements of this dataset, followed by the elements of `next`.
   [[nodiscard]] Dataset concatenate(const Dataset& next) const {
-    return Dataset(pipeline_.concatenate(next.pipeline()));
+    return with(pipeline_.concatenate(next.pipeline_of(form_, "concatenate")));
   }
 
   /// `expand(element)` returns a dataset for each element of this dataset. The result interleaves the elements of the
@@ -227,23 +239,27 @@ class Dataset {
   template <class Expand>
   [[nodiscard]] auto interleave(Expand expand, const InterleaveOptions& options = {}) const {
     using Inner = std::remove_cvref_t<std::invoke_result_t<const Expand&, T>>;
+    const input::ElementForm<typename Inner::value_type> inner;
     return Inner(pipeline_.interleave(
-        [expand = std::move(expand)](input::Leaves leaves) {
-          return expand(input::element_of<T>(std::move(leaves))).pipeline();
-        },
-        options));
+                     [expand = std::move(expand), form = form_, inner](input::Leaves leaves) {
+                       return expand(form.element_of(std::move(leaves))).pipeline_of(inner, "interleave");
+                     },
+                     options),
+                 inner);
   }
 
   /// Pairs (number, element). The number is an i64 scalar that counts from `start`.
   [[nodiscard]] Dataset<std::pair<Tensor, T>> enumerate(std::int64_t start = 0) const {
-    return Dataset<std::pair<Tensor, T>>(pipeline_.enumerate(start));
+    using Numbered = std::pair<Tensor, T>;
+    return Dataset<Numbered>(pipeline_.enumerate(start),
+                             input::ElementForm<Numbered>(input::ElementForm<Tensor>(), form_));
   }
 
   /// The elements of this dataset; a background thread reads up to `depth` elements ahead. If reading an element
   /// throws, the exception is rethrown when this element is requested. A distributed dataset reads ahead by itself, so
   /// prefetch is not needed directly before distribution.
   /// Throws Error(invalid_argument) if `depth` is below 1.
-  [[nodiscard]] Dataset prefetch(int depth) const { return Dataset(pipeline_.prefetch(depth)); }
+  [[nodiscard]] Dataset prefetch(int depth) const { return with(pipeline_.prefetch(depth)); }
 
   [[nodiscard]] Cardinality cardinality() const { return pipeline_.cardinality(); }
   /// Number of rows of a full batch: n after batch(n), as long as only transformations follow that keep the number of
@@ -251,12 +267,23 @@ class Dataset {
   /// before reading: after map, interleave, and for a generator.
   [[nodiscard]] std::optional<std::int64_t> batch_size() const { return pipeline_.batch_size(); }
   [[nodiscard]] const input::Pipeline& pipeline() const noexcept { return pipeline_; }
+  /// For use by the library.
+  [[nodiscard]] const input::ElementForm<T>& form() const noexcept { return form_; }
+  /// For use by the library: the elements for a dataset whose elements have the form `form`. If the keys are not known
+  /// yet, they are compared when elements are read.
+  [[nodiscard]] input::Pipeline pipeline_of(const input::ElementForm<T>& form, const char* call) const {
+    if (form.adopt(form_, call)) return pipeline_;
+    return pipeline_.map([mine = form_, form, call](input::Leaves element, const std::shared_ptr<MemoryResource>&) {
+      static_cast<void>(form.adopt(mine, call));
+      return element;
+    });
+  }
 
   /// Without an argument, starts the next pass. With an argument, starts pass `pass`; the next pass number is
   /// unchanged.
   [[nodiscard]] DatasetIterator<T> iterate() const { return iterate(passes_->fetch_add(1, std::memory_order_relaxed)); }
   [[nodiscard]] DatasetIterator<T> iterate(std::uint64_t pass) const {
-    return DatasetIterator<T>(pipeline_.open(pass));
+    return DatasetIterator<T>(pipeline_.open(pass), form_);
   }
 
   /// Like iterate(), for range-based for loops. References to an element are valid until the iterator is incremented.
@@ -266,6 +293,8 @@ class Dataset {
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
+  /// A dataset of elements of the same form.
+  [[nodiscard]] Dataset with(input::Pipeline pipeline) const { return Dataset(std::move(pipeline), form_); }
   template <class Fn, class Transformation>
   [[nodiscard]] auto mapped(const Transformation& transformation, Fn fn) const {
     using Memory = const std::shared_ptr<MemoryResource>&;
@@ -280,13 +309,18 @@ class Dataset {
   [[nodiscard]] auto mapped_to(const Transformation& transformation, Fn fn) const {
     using Element = std::remove_cvref_t<Result>;
     static_assert(ElementTree<Element>, "the function of a map must return a tree of tensors");
-    return Dataset<Element>(transformation(
-        pipeline_, [fn = std::move(fn)](input::Leaves element, const std::shared_ptr<MemoryResource>& memory) {
-          return input::leaves_of<Element>(fn(input::element_of<T>(std::move(element)), memory));
-        }));
+    const input::ElementForm<Element> result;
+    return Dataset<Element>(transformation(pipeline_,
+                                           [fn = std::move(fn), form = form_, result](
+                                               input::Leaves element, const std::shared_ptr<MemoryResource>& memory) {
+                                             return result.leaves_of(fn(form.element_of(std::move(element)), memory),
+                                                                     "map");
+                                           }),
+                            result);
   }
 
   input::Pipeline pipeline_;
+  [[no_unique_address]] input::ElementForm<T> form_;
   std::shared_ptr<std::atomic<std::uint64_t>> passes_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
@@ -297,7 +331,8 @@ template <ElementTree... T>
   requires(sizeof...(T) > 0)
 [[nodiscard]] Dataset<std::tuple<T...>> zip(const Dataset<T>&... datasets) {
   const std::array inputs{datasets.pipeline()...};
-  return Dataset<std::tuple<T...>>(input::Pipeline::zip(inputs));
+  return Dataset<std::tuple<T...>>(input::Pipeline::zip(inputs),
+                                   input::ElementForm<std::tuple<T...>>(datasets.form()...));
 }
 
 }  // namespace lockstep

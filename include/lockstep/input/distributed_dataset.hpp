@@ -60,8 +60,8 @@ class DistributedIterator {
   /// datasets of tensors; a tuple of them for datasets of tuples; PerReplica<T> if T is an aggregate.
   using Batch = merged_t<T>;
 
-  DistributedIterator(input::DistributedPipeline pipeline, input::DistributedReader reader)
-      : pipeline_(std::move(pipeline)), reader_(std::move(reader)) {}
+  DistributedIterator(input::DistributedPipeline pipeline, input::DistributedReader reader, input::ElementForm<T> form)
+      : pipeline_(std::move(pipeline)), reader_(std::move(reader)), form_(std::move(form)) {}
 
   /// Returns the batches of the next step, or nullopt at the end. All ranks reach the end after the same number of
   /// steps. In the last steps, a replica that has no data left gets a batch whose first extent is 0. README.md ("The
@@ -70,7 +70,7 @@ class DistributedIterator {
   [[nodiscard]] std::optional<Batch> get_next_as_optional() {
     if (!reader_.next(batches_)) return std::nullopt;
     elements_.clear();
-    for (input::Leaves& batch : batches_) elements_.push_back(input::element_of<T>(std::move(batch)));
+    for (input::Leaves& batch : batches_) elements_.push_back(form_.element_of(std::move(batch)));
     return detail::merge_trees<T>(static_cast<int>(elements_.size()), pipeline_.first_replica(),
                                   [this](int i) -> T& { return elements_[static_cast<std::size_t>(i)]; });
   }
@@ -93,7 +93,7 @@ class DistributedIterator {
 
   /// Returns another iterator of the same dataset, which starts at `position`, like DistributedDataset::resume.
   [[nodiscard]] DistributedIterator at(ReadingPosition position) const {
-    return {pipeline_, pipeline_.resume(position)};
+    return {pipeline_, pipeline_.resume(position), form_};
   }
   /// Moves this iterator to `position`, like DistributedDataset::resume. If resume throws, the iterator is unchanged.
   void seek(ReadingPosition position) { *this = at(position); }
@@ -101,6 +101,7 @@ class DistributedIterator {
  private:
   input::DistributedPipeline pipeline_;
   input::DistributedReader reader_;
+  [[no_unique_address]] input::ElementForm<T> form_;
   std::vector<input::Leaves> batches_;  // this and the next member are members, so that their memory is reused
   std::vector<T> elements_;
 };
@@ -115,19 +116,23 @@ class DistributedIterator {
 template <ElementTree T>
 class DistributedDataset {
  public:
-  explicit DistributedDataset(input::DistributedPipeline pipeline) : pipeline_(std::move(pipeline)) {}
+  /// For use by the library.
+  DistributedDataset(input::DistributedPipeline pipeline, input::ElementForm<T> form)
+      : pipeline_(std::move(pipeline)), form_(std::move(form)) {}
 
   /// Without an argument, starts the next pass. With an argument, starts pass `pass`; the next pass number is
   /// unchanged.
-  [[nodiscard]] DistributedIterator<T> iterate() const { return {pipeline_, pipeline_.open()}; }
-  [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const { return {pipeline_, pipeline_.open(pass)}; }
+  [[nodiscard]] DistributedIterator<T> iterate() const { return {pipeline_, pipeline_.open(), form_}; }
+  [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const {
+    return {pipeline_, pipeline_.open(pass), form_};
+  }
   /// Starts reading at `position`, which an iterator of an equal dataset returned. The next iterate() then starts pass
   /// `position.pass + 1`. Collective or Local as iterate(); every rank passes the same position. With
   /// AutoShardPolicy::automatic, the position may come from any layout with the same number of replicas. Elements
   /// before the position are skipped: with random access, they are not read; without random access, they are read
   /// again. If the position is at or after the end of the pass, the iterator is at the end.
   [[nodiscard]] DistributedIterator<T> resume(ReadingPosition position) const {
-    return {pipeline_, pipeline_.resume(position)};
+    return {pipeline_, pipeline_.resume(position), form_};
   }
 
   /// Like iterate(), for range-based for loops. References to batches are valid until the iterator is incremented.
@@ -143,7 +148,7 @@ class DistributedDataset {
   /// pass. Throws Error(failed_precondition) if the dataset is empty. Rethrows exceptions of reading.
   [[nodiscard]] auto element_spec() const {
     const std::vector<std::vector<TensorSpec>> specs = pipeline_.element_spec();
-    std::vector<T> structure(specs.size());
+    std::vector<T> structure(specs.size(), form_.empty_element());
     const auto batch =
         detail::merge_trees<T>(pipeline_.local_replicas(), pipeline_.first_replica(),
                                [&structure](int i) -> T& { return structure[static_cast<std::size_t>(i)]; });
@@ -159,6 +164,7 @@ class DistributedDataset {
 
  private:
   input::DistributedPipeline pipeline_;
+  [[no_unique_address]] input::ElementForm<T> form_;
 };
 
 namespace input {
@@ -172,7 +178,8 @@ namespace input {
 template <ElementTree T>
 [[nodiscard]] DistributedDataset<T> distribute(const Dataset<T>& global, const InputLayout& layout,
                                                const InputOptions& options = {}) {
-  return DistributedDataset<T>(distribute_pipeline(global.pipeline(), leaf_count<T>::value, layout, options));
+  return DistributedDataset<T>(distribute_pipeline(global.pipeline(), global.form().structure(), layout, options),
+                               global.form());
 }
 
 /// The Dataset type that `fn` returns.
@@ -195,16 +202,17 @@ template <class Fn>
   const bool per_replica = options.experimental_replication_mode == InputReplicationMode::per_replica;
   return detail::propagate(communicator, [&] {
     check_function_options(options);
+    const ElementForm<T> form;
     std::vector<Pipeline> local;
     for (int i = 0; i < (per_replica ? communicator.local_replicas() : 1); ++i) {
       const int first = communicator.layout().first(communicator.rank());
       const Dataset<T> dataset =
           std::invoke(fn, per_replica ? InputContext(replicas, first + i, replicas)
                                       : InputContext(communicator.size(), communicator.rank(), replicas));
-      local.push_back(dataset.pipeline());
+      local.push_back(dataset.pipeline_of(form, "distribute_datasets_from_function"));
     }
-    return DistributedDataset<T>(
-        distribute_local_pipelines(local, leaf_count<T>::value, communicator, options, devices));
+    return DistributedDataset<T>(distribute_local_pipelines(local, form.structure(), communicator, options, devices),
+                                 form);
   });
 }
 

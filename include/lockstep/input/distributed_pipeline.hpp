@@ -9,6 +9,7 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/core/dtype.hpp>
+#include <lockstep/input/element_keys.hpp>
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/input/pipeline.hpp>
 
@@ -99,26 +100,27 @@ class LOCKSTEP_API DistributedPipeline {
 };
 
 /// Divides the batches of `global` among the replicas as `options` specify. `global` must be the same dataset on all
-/// ranks. `leaves` is the number of tensors in an element. If there is only one replica, `global` need not be batched;
-/// the replica then gets single elements. This call is Local. With AutoShardPolicy automatic and data, reading is Local
-/// too. With file, off and hint, reading is Collective as described at `distribute_local_pipelines`, and beginning a
-/// pass throws Error(mismatch) if the ranks distribute datasets with different batch sizes. If only reading tells
-/// whether an element is a batch, as for a generator, reading throws Error(invalid_argument) for an element that cannot
-/// be divided. Throws Error(invalid_argument) if `global` has single elements but there are several replicas, if the
-/// rank is not in the layout, if an option is out of range, or if the policy is incompatible with the layout or the
+/// ranks. `structure` has the number of tensors in an element. If there is only one replica, `global` need not be
+/// batched; the replica then gets single elements. This call is Local. With AutoShardPolicy automatic and data, reading
+/// is Local too. With file, off and hint, reading is Collective as described at `distribute_local_pipelines`, and
+/// beginning a pass throws Error(mismatch) if the ranks distribute datasets with different batch sizes. If only reading
+/// tells whether an element is a batch, as for a generator, reading throws Error(invalid_argument) for an element that
+/// cannot be divided. Throws Error(invalid_argument) if `global` has single elements but there are several replicas, if
+/// the rank is not in the layout, if an option is out of range, or if the policy is incompatible with the layout or the
 /// dataset. Throws Error(unimplemented) for InputReplicationMode::per_replica. Errors are propagated to
 /// InputLayout::peers, if set.
-[[nodiscard]] LOCKSTEP_API DistributedPipeline distribute_pipeline(const Pipeline& global, std::size_t leaves,
+[[nodiscard]] LOCKSTEP_API DistributedPipeline distribute_pipeline(const Pipeline& global,
+                                                                   const ElementStructure& structure,
                                                                    const InputLayout& layout,
                                                                    const InputOptions& options);
 
 /// Distributes datasets that belong to this rank. In each step, every local replica gets one element: if `local` has
 /// one dataset, the local replicas take consecutive elements of this dataset; otherwise `local` has one dataset per
-/// local replica. `leaves` is the number of tensors in an element, equal on all ranks. Opening a pass is Collective
+/// local replica. `structure` has the number of tensors in an element, equal on all ranks. Opening a pass is Collective
 /// over `communicator`: the ranks exchange the lengths of their datasets. If a rank does not know a length, each `next`
 /// is Collective too, and exchanges one byte per replica. For `devices`, see InputLayout.
 [[nodiscard]] LOCKSTEP_API DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& local,
-                                                                          std::size_t leaves,
+                                                                          const ElementStructure& structure,
                                                                           const Communicator& communicator,
                                                                           const InputOptions& options,
                                                                           const std::vector<Device>& devices = {});

@@ -55,6 +55,7 @@ namespace input {
 /// (the error text lists the arrays of the file), if the number of names does not match T, or if the arrays of one file
 /// differ in length.
 template <ElementTree T>
+  requires(input::leaf_count<T>::value != input::by_keys)
 [[nodiscard]] Dataset<T> npz_dataset(const FileList& files, const std::vector<std::string>& names) {
   return Dataset<T>(input::npz_rows(files, names, input::leaf_count<T>::value));
 }

@@ -45,7 +45,7 @@ std::vector<Numbers> all(const Dataset<Tensor>& dataset) {
 }
 
 static_assert(ElementTree<Tensor> && ElementTree<Pair> && ElementTree<std::pair<Tensor, Pair>> && ElementTree<Example>);
-static_assert(!ElementTree<std::vector<Tensor>> && !ElementTree<float> && !ElementTree<std::tuple<>>);
+static_assert(!ElementTree<float> && !ElementTree<std::tuple<>>);
 static_assert(!ElementTree<std::tuple<Tensor, int>>);
 static_assert(input::leaf_count<Example>::value == 3);
 

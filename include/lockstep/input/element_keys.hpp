@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of an element's structure that its type does not give: the keys of maps and the lengths of lists. They
+// belong to the dataset, whose elements all have the same keys and lengths. A list has no keys.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::input {
+
+/// The keys of all maps and the lengths of all maps and lists in an element, depth first: those of a node are before
+/// those of its children. Value type.
+struct Keys {
+  std::vector<std::size_t> lengths;  ///< by map and list
+  std::vector<std::string> names;    ///< the keys of the maps, map after map
+  friend bool operator==(const Keys&, const Keys&) = default;
+};
+
+/// Reads Keys in their order.
+class KeyWalk {
+ public:
+  explicit KeyWalk(const Keys& keys) noexcept : keys_(&keys) {}
+  [[nodiscard]] std::size_t next_length() { return keys_->lengths.at(length_++); }
+  [[nodiscard]] std::span<const std::string> next_names(std::size_t count) {
+    const auto names = std::span(keys_->names).subspan(name_, count);
+    name_ += count;
+    return names;
+  }
+
+ private:
+  const Keys* keys_;
+  std::size_t length_ = 0;
+  std::size_t name_ = 0;
+};
+
+/// The Keys of a dataset's elements. They become known with the first element at the latest, and do not change.
+/// Thread-safety: any thread.
+class LOCKSTEP_API SharedKeys {
+ public:
+  SharedKeys() = default;
+  /// The keys of tuples; `parts` are the keys of the tuple's children.
+  explicit SharedKeys(std::vector<std::shared_ptr<const SharedKeys>> parts) noexcept : parts_(std::move(parts)) {}
+  SharedKeys(const SharedKeys&) = delete;
+  SharedKeys& operator=(const SharedKeys&) = delete;
+  ~SharedKeys();
+
+  /// Null if the keys are not known yet.
+  [[nodiscard]] const Keys* find() const;
+  /// The keys of elements that have been read, which are therefore known.
+  /// Throws Error(failed_precondition) if the elements were made by a transformation that does not tell their keys.
+  [[nodiscard]] const Keys& get() const;
+  /// Makes `keys` the keys, unless keys are known already. Returns the keys.
+  const Keys& set(Keys keys) const;
+
+ private:
+  std::vector<std::shared_ptr<const SharedKeys>> parts_;
+  mutable std::atomic<const Keys*> known_ = nullptr;  // set once
+};
+
+/// Number of tensors in an element. If `keys` is set, they determine the number, and `leaves` has no meaning.
+struct ElementStructure {
+  std::size_t leaves = 0;
+  std::shared_ptr<const SharedKeys> keys = nullptr;
+};
+
+/// Throws Error(invalid_argument): a map in an element has the keys `found`, but other elements have the keys
+/// `expected`. `call` is the prefix of the error text.
+[[noreturn]] LOCKSTEP_API void throw_other_keys(const char* call, std::span<const std::string> expected,
+                                                std::span<const std::string> found);
+/// Throws Error(invalid_argument): the same for the length of a list.
+[[noreturn]] LOCKSTEP_API void throw_other_length(const char* call, std::size_t expected, std::size_t found);
+/// Throws one of these errors if `found` differs from `expected`.
+LOCKSTEP_API void check_same_keys(const char* call, const Keys& expected, const Keys& found);
+/// Throws Error(invalid_argument): an element has no tensors, because its maps and lists are empty.
+[[noreturn]] LOCKSTEP_API void throw_no_tensors(const char* call);
+
+}  // namespace lockstep::input

@@ -3,6 +3,7 @@
 //
 // The bodies of the kernels that fold, executed on the host by simulated GPU threads.
 
+#include "device/cuda/arguments.hpp"
 #include "kernels/scalar_reduce.hpp"
 #include "schedule/canonical_tree.hpp"
 #include "support/canonical_sum.hpp"

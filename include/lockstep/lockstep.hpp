@@ -51,6 +51,7 @@
 #include <lockstep/cross_device/packing.hpp>
 #include <lockstep/cross_device/reduction_to_one_device.hpp>
 #include <lockstep/device/arena.hpp>
+#include <lockstep/device/arithmetic.hpp>
 #include <lockstep/device/gpu.hpp>
 #include <lockstep/device/memory_resource.hpp>
 #include <lockstep/device/tensor.hpp>

@@ -7,15 +7,12 @@
 #include "core/visit_dtype.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstring>
 
 namespace lockstep::detail {
 namespace {
-
-/// The type in which rows of T are accumulated.
-template <class T>
-using row_t = std::conditional_t<std::integral<T>, T, sum_t<T>>;
 
 template <class Row>
 Row divided(Row slice, int divisor) {
@@ -23,9 +20,9 @@ Row divided(Row slice, int divisor) {
   return slice;
 }
 
-template <RowOp op, class T>
+template <ElementOp op, class T>
 void step_rows(const SparseUpdate& update) {
-  using Row = row_t<T>;
+  using Row = operand_t<T>;
   const auto width = static_cast<std::size_t>(update.width);
   std::vector<Row> row(width);
   for (auto step = update.steps.begin(); step != update.steps.end();) {
@@ -35,7 +32,7 @@ void step_rows(const SparseUpdate& update) {
     for (; step != update.steps.end() && step->row == index; ++step) {
       const T* const slice = static_cast<const T*>(update.slices) + step->slice * update.width;
       for (std::size_t i = 0; i < width; ++i) {
-        row[i] = step_row<op>(row[i], divided(static_cast<Row>(slice[i]), update.divisor));
+        row[i] = combine_elements<op>(row[i], divided(static_cast<Row>(slice[i]), update.divisor));
       }
     }
     std::transform(row.begin(), row.end(), out, [](Row element) { return finish<T>(element); });
@@ -45,13 +42,13 @@ void step_rows(const SparseUpdate& update) {
 template <class T>
 void step_rows(const SparseUpdate& update) {
   switch (update.op) {
-    case RowOp::add: return step_rows<RowOp::add, T>(update);
-    case RowOp::sub: return step_rows<RowOp::sub, T>(update);
-    case RowOp::mul: return step_rows<RowOp::mul, T>(update);
-    case RowOp::div: return step_rows<RowOp::div, T>(update);
-    case RowOp::min: return step_rows<RowOp::min, T>(update);
-    case RowOp::max: return step_rows<RowOp::max, T>(update);
-    case RowOp::update: break;
+    case ElementOp::add: return step_rows<ElementOp::add, T>(update);
+    case ElementOp::sub: return step_rows<ElementOp::sub, T>(update);
+    case ElementOp::mul: return step_rows<ElementOp::mul, T>(update);
+    case ElementOp::div: return step_rows<ElementOp::div, T>(update);
+    case ElementOp::min: return step_rows<ElementOp::min, T>(update);
+    case ElementOp::max: return step_rows<ElementOp::max, T>(update);
+    case ElementOp::update: break;
   }
 }
 
@@ -76,10 +73,10 @@ std::vector<RowStep> steps_by_row(std::span<const std::int64_t> indices) {
 
 void apply_sparse_update(const SparseUpdate& update) {
   if (update.width == 0) return;
-  if (update.op == RowOp::update) return copy_rows(update);
+  if (update.op == ElementOp::update) return copy_rows(update);
   visit_dtype(update.dtype, [&]<class T>() {
     if constexpr (std::same_as<T, bool>) {
-      LOCKSTEP_CHECK(update.op == RowOp::update);
+      LOCKSTEP_CHECK(update.op == ElementOp::update);
     } else {
       step_rows<T>(update);
     }

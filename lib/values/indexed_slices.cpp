@@ -69,7 +69,7 @@ Tensor to_dense(const IndexedSlices& slices) {
   const Device place = slices.values.device();
   Tensor dense(slices.values.dtype(), slices.dense_shape(), nullptr, place);
   if (!detail::is_on_host(place)) {
-    detail::apply_sparse_update(dense.view(), detail::RowOp::add, slices, 1);
+    detail::apply_sparse_update(dense.view(), detail::ElementOp::add, slices, 1);
     return dense;
   }
   const detail::HostElements values(slices.values.view());

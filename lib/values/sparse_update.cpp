@@ -3,7 +3,6 @@
 
 #include "values/sparse_update.hpp"
 
-#include "core/visit_dtype.hpp"
 #include "device/cuda/backend.hpp"
 #include "device/cuda/streams.hpp"
 #include "device/host/host_elements.hpp"
@@ -11,8 +10,6 @@
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/device/gpu.hpp>
 
-#include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -40,7 +37,7 @@ void update_there(const SparseUpdate& update, Device place) {
   const cuda::CurrentDevice current(place.index);
   cuda::Backend& backend = cuda::Backend::of_this_process();
   const cuda::Stream stream = cuda::stream_of(place);
-  if (update.op == RowOp::update) {
+  if (update.op == ElementOp::update) {
     return cuda::check(backend.api(), backend.kernels().copy(last_slices(update), stream), "rows: the kernel");
   }
   std::optional<Tensor> carried;
@@ -54,7 +51,7 @@ void update_there(const SparseUpdate& update, Device place) {
 
 }  // namespace
 
-void apply_sparse_update(TensorView target, RowOp op, const IndexedSlices& slices, int divisor) {
+void apply_sparse_update(TensorView target, ElementOp op, const IndexedSlices& slices, int divisor) {
   if (slices.values.element_count() == 0) return;
   const HostElements indices(slices.indices.view());
   const std::vector<RowStep> steps = steps_by_row(indices.elements<std::int64_t>());
@@ -69,18 +66,6 @@ void apply_sparse_update(TensorView target, RowOp op, const IndexedSlices& slice
     update.slices = values.data();
     update_there(update, target.device);
   }
-}
-
-bool has_integer_zero(ConstTensorView values) {
-  const HostElements here(values);
-  return visit_dtype(values.dtype, [&]<class T>() {
-    if constexpr (std::integral<T> && !std::same_as<T, bool>) {
-      const std::span<const T> elements = here.elements<T>();
-      return std::find(elements.begin(), elements.end(), T{0}) != elements.end();
-    } else {
-      return false;
-    }
-  });
 }
 
 }  // namespace lockstep::detail

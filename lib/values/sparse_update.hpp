@@ -15,15 +15,11 @@ namespace lockstep::detail {
 
 /// Sets rows of `target` to `row op (slice / divisor)`, see SparseUpdate. The slices must be valid, with the target's
 /// dtype and row shape, and must not overlap the target. The slices may be on any device, and are copied to the device
-/// of the target. `divisor` must be 1 for integers, and for RowOp::update.
+/// of the target. `divisor` must be 1 for integers, and for ElementOp::update.
 ///
 /// Cost: the n indices are sorted on the host. Indices on a GPU are copied to the host; the copy waits for that GPU's
-/// stream. If the target is on a GPU, there is one launch per 232 indices (for RowOp::update, per 144 rows). A launch
-/// reads and writes each row once, and applies the slices of a row one after the other.
-void apply_sparse_update(TensorView target, RowOp op, const IndexedSlices& slices, int divisor);
-
-/// Whether `values` has an integer element that is 0; false for other dtypes. Elements on a GPU are copied to host
-/// memory.
-[[nodiscard]] bool has_integer_zero(ConstTensorView values);
+/// stream. If the target is on a GPU, there is one launch per 232 indices (for ElementOp::update, per 144 rows). A
+/// launch reads and writes each row once, and applies the slices of a row one after the other.
+void apply_sparse_update(TensorView target, ElementOp op, const IndexedSlices& slices, int divisor);
 
 }  // namespace lockstep::detail

@@ -9,6 +9,7 @@
 #include "context/thread_context.hpp"
 #include "core/with_extent.hpp"
 #include "cross_device/slices.hpp"
+#include "device/elementwise.hpp"
 #include "device/host/host_elements.hpp"
 #include "values/sparse_update.hpp"
 #include "variables/variable_state.hpp"
@@ -89,12 +90,12 @@ IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices>
 
 using Place = VariableState::Place;
 using Use = VariableState::Use;
-using detail::RowOp;
+using detail::ElementOp;
 
 constexpr std::array<const char*, 7> row_op_names{"scatter_add", "scatter_sub", "scatter_mul",   "scatter_div",
                                                   "scatter_min", "scatter_max", "scatter_update"};
 
-const char* name_of(RowOp op) { return row_op_names[static_cast<std::size_t>(op)]; }
+const char* name_of(ElementOp op) { return row_op_names[static_cast<std::size_t>(op)]; }
 
 bool is_reduced(const VariableState& state) {
   return state.options.aggregation == VariableAggregation::sum ||
@@ -102,7 +103,7 @@ bool is_reduced(const VariableState& state) {
 }
 
 /// Throws Error(unimplemented) if the variable does not support the operation in this context.
-void check_operation(const VariableState& state, const Use& use, RowOp op) {
+void check_operation(const VariableState& state, const Use& use, ElementOp op) {
   if (use.place == Place::plain) return;
   if (state.is_on_read()) {
     detail::throw_error(Code::unimplemented,
@@ -112,7 +113,7 @@ void check_operation(const VariableState& state, const Use& use, RowOp op) {
   }
   if (use.place != Place::replica) return;
   state.require_aggregation(name_of(op));
-  if (is_reduced(state) && (op == RowOp::min || op == RowOp::max || op == RowOp::update)) {
+  if (is_reduced(state) && (op == ElementOp::min || op == ElementOp::max || op == ElementOp::update)) {
     detail::throw_error(
         Code::unimplemented,
         "{} to variable \"{}\": in replica context the variable's aggregation {} has no meaning for this call; "
@@ -122,7 +123,7 @@ void check_operation(const VariableState& state, const Use& use, RowOp op) {
 }
 
 /// Throws Error(invalid_argument) unless `slices` are rows of the variable.
-void check_slices(const VariableState& state, RowOp op, const IndexedSlices& slices) {
+void check_slices(const VariableState& state, ElementOp op, const IndexedSlices& slices) {
   slices.validate(name_of(op));
   const ConstTensorView copy = state.copies.front().view();
   if (copy.shape.rank() == 0) {
@@ -137,12 +138,12 @@ void check_slices(const VariableState& state, RowOp op, const IndexedSlices& sli
                         name_of(op), state.options.name, to_string(slices.values.dtype()),
                         to_string(slices.dense_shape()), to_string(copy.dtype), to_string(copy.shape));
   }
-  if (copy.dtype == DType::boolean && op != RowOp::update) {
+  if (copy.dtype == DType::boolean && op != ElementOp::update) {
     detail::throw_error(Code::invalid_argument,
                         "{} to variable \"{}\": the elements are bool, which support only scatter_update", name_of(op),
                         state.options.name);
   }
-  if (op == RowOp::div && detail::has_integer_zero(slices.values.view())) {
+  if (op == ElementOp::div && detail::has_integer_zero(slices.values.view())) {
     detail::throw_error(Code::invalid_argument, "scatter_div to variable \"{}\": an integer is divided by zero",
                         state.options.name);
   }
@@ -162,7 +163,7 @@ IndexedSlices apart_from(const VariableState& state, const IndexedSlices& slices
 /// The arguments of one replica's call.
 struct ScatterRequest {
   const VariableState* state;
-  RowOp op;
+  ElementOp op;
   IndexedSlices slices;
   std::source_location where;
 };
@@ -223,7 +224,7 @@ PerReplica<IndexedSlices> joined(ReplicaTeam& team, const PerReplica<ScatterRequ
 
 const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices, const std::source_location& where) const {
   VariableState& state = *state_;
-  const auto op = static_cast<RowOp>(how);
+  const auto op = static_cast<ElementOp>(how);
   const Use use = state.use_for_write();
   IndexedSlices rows = slices;
   const auto check = [&] {

@@ -8,6 +8,7 @@
 #include "device/cuda/backend.hpp"
 #include "device/cuda/streams.hpp"
 #include "gpu/on_gpu.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/optimizer_step.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/sparse_update.hpp"
@@ -223,8 +224,52 @@ TEST_F(GpuKernels, fill_elements_of_every_size) {
   }
 }
 
+TEST_F(GpuKernels, combine_elements_as_the_host_does) {
+  constexpr ElementOp ops[]{ElementOp::add, ElementOp::sub, ElementOp::mul, ElementOp::div};
+  for (int d = 0; d < dtype_count; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    if (dtype == DType::boolean) continue;
+    for (const std::int64_t count : {1, 5003, 300'001}) {
+      for (const std::size_t distance : {std::size_t{0}, size_of(dtype)}) {
+        Bytes left = test::awkward_values(dtype, count, 1);
+        Bytes right = test::awkward_values(dtype, count, 2);
+        if (is_integer(dtype)) {
+          for (std::byte& byte : right) byte |= std::byte{1};  // no divisor is 0
+        }
+        PlacedBytes left_there(left, logical_gpu(0));
+        PlacedBytes right_there(right, logical_gpu(0), distance);
+        for (const ElementOp op : ops) {
+          for (const bool by_number : {false, true}) {
+            Bytes target(left.size());
+            PlacedBytes there(target, logical_gpu(0), distance);
+            Elementwise what{.op = op,
+                             .dtype = dtype,
+                             .target = target.data(),
+                             .left = {left.data()},
+                             .right = {right.data()},
+                             .count = count};
+            if (by_number) {
+              what.right = {};
+              std::memcpy(what.right.number.data(), right.data(), size_of(dtype));
+            }
+            compute_elementwise(what);
+            what.target = there.data();
+            what.left.array = left_there.data();
+            if (!by_number) what.right.array = right_there.data();
+            run([&](Kernels& kernels, Stream stream) { return kernels.compute_elementwise(what, stream); });
+            EXPECT_EQ(there.bytes(), target)
+                << to_string(dtype) << ", " << count << " elements, op " << static_cast<int>(op);
+            EXPECT_TRUE(there.room_is_untouched()) << to_string(dtype) << ", " << count << " elements";
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_F(GpuKernels, write_rows_as_the_host_does) {
-  constexpr RowOp ops[]{RowOp::add, RowOp::sub, RowOp::mul, RowOp::div, RowOp::min, RowOp::max};
+  constexpr ElementOp ops[]{ElementOp::add, ElementOp::sub, ElementOp::mul,
+                            ElementOp::div, ElementOp::min, ElementOp::max};
   constexpr std::int64_t rows = 50;
   std::vector<std::int64_t> indices;
   for (std::int64_t k = 0; k < 1000; ++k)
@@ -239,7 +284,7 @@ TEST_F(GpuKernels, write_rows_as_the_host_does) {
         for (std::byte& byte : slices) byte |= std::byte{1};  // no divisor is 0
       }
       PlacedBytes slices_there(slices, logical_gpu(0));
-      for (const RowOp op : ops) {
+      for (const ElementOp op : ops) {
         Bytes target = test::awkward_values(dtype, rows * width, 1);
         PlacedBytes there(target, logical_gpu(0), width == 24 ? size_of(dtype) : 0);
         PlacedBytes carried(Bytes(static_cast<std::size_t>(width) * 8), logical_gpu(0));

@@ -15,10 +15,11 @@
 
 namespace lockstep::test {
 
+using detail::ElementOp;
+using detail::Elementwise;
 using detail::Fold;
 using detail::FoldInput;
 using detail::FoldResult;
-using detail::RowOp;
 using detail::RowStep;
 using detail::SparseUpdate;
 using detail::cuda::CopyRegion;
@@ -127,8 +128,27 @@ FakeKernels::Status FakeKernels::fill(void* target, const void* element, std::si
   });
 }
 
+FakeKernels::Status FakeKernels::compute_elementwise(const Elementwise& what, Stream stream) {
+  const bool fits = what.op <= ElementOp::div && what.dtype != DType::boolean && what.count >= 0 &&
+                    (what.left.array != nullptr || what.right.array != nullptr);
+  if (!fits) return cuda_->launch("compute_elementwise", stream, nullptr);
+  return cuda_->launch("compute_elementwise", stream, [placed = what, reach = Reach(*cuda_)]() mutable {
+    if (placed.count == 0) return Status::success;
+    const auto find = [&](const void* array) { return reach.elements(array, size_of(placed.dtype), placed.count); };
+    placed.target = find(placed.target);
+    if (placed.target == nullptr) return Status::illegal_address;
+    for (detail::Operand* operand : {&placed.left, &placed.right}) {
+      if (operand->array == nullptr) continue;
+      operand->array = find(operand->array);
+      if (operand->array == nullptr) return Status::illegal_address;
+    }
+    detail::cuda::elementwise_on_host(placed);
+    return Status::success;
+  });
+}
+
 FakeKernels::Status FakeKernels::apply_sparse_update(const SparseUpdate& update, void* carried, Stream stream) {
-  const bool fits = update.op != RowOp::update && update.dtype != DType::boolean && update.width >= 0 &&
+  const bool fits = update.op != ElementOp::update && update.dtype != DType::boolean && update.width >= 0 &&
                     (carried != nullptr || update.steps.size() <= most_row_steps);
   if (!fits) return cuda_->launch("apply_sparse_update", stream, nullptr);
   std::vector<RowStep> steps(update.steps.begin(), update.steps.end());

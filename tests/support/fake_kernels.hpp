@@ -30,6 +30,7 @@ class FakeKernels final : public detail::cuda::Kernels {
   Status reduce(const detail::Fold& fold, std::int64_t count, Stream stream) override;
   Status copy(std::span<const detail::cuda::CopyRegion> pieces, Stream stream) override;
   Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count, Stream stream) override;
+  Status compute_elementwise(const detail::Elementwise& what, Stream stream) override;
   Status apply_sparse_update(const detail::SparseUpdate& update, void* carried, Stream stream) override;
   Status sgd_step(std::span<float> parameter, std::span<const float> gradient, float rate, Stream stream) override;
   Status momentum_step(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,

@@ -95,6 +95,16 @@ void fill_on_host(void* target, const void* element, std::size_t element_bytes, 
   for_each_worker(tiles(arguments), [&](const Worker& worker) { fill<HostMemory>(arguments, worker); });
 }
 
+void elementwise_on_host(const Elementwise& what) {
+  const Status status = with_ordered<ReduceOp::max>(what.dtype, [&]<class Elements>(Elements) {
+    const ElementwiseArguments arguments = elementwise_arguments(what, shape_of<Elements>);
+    for_each_worker(tiles(arguments.split, Elements::lanes, 1).count(),
+                    [&](const Worker& worker) { cuda::compute_elementwise<Elements, HostMemory>(arguments, worker); });
+    return Status::success;
+  });
+  LOCKSTEP_CHECK(status == Status::success);
+}
+
 void sparse_update_on_host(const SparseUpdate& update, void* carried) {
   const Status status = with_ordered<ReduceOp::max>(update.dtype, [&]<class Elements>(Elements) {
     return with_sparse_update_arguments<Elements>(update, carried, [](const SparseUpdateArguments& arguments) {

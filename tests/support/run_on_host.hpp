@@ -20,6 +20,8 @@ void copy_on_host(std::span<const CopyRegion> pieces);
 
 void fill_on_host(void* target, const void* element, std::size_t element_bytes, std::int64_t count);
 
+void elementwise_on_host(const Elementwise& what);
+
 void sparse_update_on_host(const SparseUpdate& update, void* carried);
 
 void sgd_step_on_host(std::span<float> parameter, std::span<const float> gradient, float rate);

@@ -206,9 +206,17 @@ FillArguments fill_arguments(void* target, const void* element, std::size_t elem
   return arguments;
 }
 
+ElementwiseArguments elementwise_arguments(const Elementwise& what, const FoldShape& shape) {
+  const auto place = [&](const void* array) {
+    return ArrayPlace{array != nullptr ? array : what.target, shape.leaf_bytes};
+  };
+  const ArrayPlace arrays[]{place(what.target), place(what.left.array), place(what.right.array)};
+  return {split_of(what.count, shape.lanes, arrays), what.op, what.target, what.left, what.right};
+}
+
 SparseUpdateArguments sparse_update_arguments(const SparseUpdate& update, void* carried, std::size_t first,
                                               const FoldShape& shape) {
-  LOCKSTEP_CHECK(update.op != RowOp::update);
+  LOCKSTEP_CHECK(update.op != ElementOp::update);
   SparseUpdateArguments arguments;
   arguments.target = update.target;
   arguments.slices = update.slices;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/cuda/bodies/copy.hpp"
+#include "device/cuda/bodies/elementwise.hpp"
 #include "device/cuda/bodies/fill.hpp"
 #include "device/cuda/bodies/fold.hpp"
 #include "device/cuda/bodies/optimizer_step.hpp"
@@ -91,6 +92,8 @@ Status with_inputs(const Fold& fold, const Launch& launch) {
 
 [[nodiscard]] FillArguments fill_arguments(void* target, const void* element, std::size_t element_bytes,
                                            std::int64_t count);
+
+[[nodiscard]] ElementwiseArguments elementwise_arguments(const Elementwise& what, const FoldShape& shape);
 
 /// The arguments of one launch. They contain the steps of `update` from step `first` on, up to the limit of one launch.
 [[nodiscard]] SparseUpdateArguments sparse_update_arguments(const SparseUpdate& update, void* carried,

@@ -78,6 +78,10 @@ class RealKernels final : public Kernels {
     return launch<fill_kernel>(arguments, tiles(arguments), stream);
   }
 
+  Status compute_elementwise(const Elementwise& what, Stream stream) override {
+    return launch_elementwise(what, stream);
+  }
+
   Status apply_sparse_update(const SparseUpdate& update, void* carried, Stream stream) override {
     return launch_sparse_update(update, carried, stream);
   }

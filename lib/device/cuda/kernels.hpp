@@ -8,6 +8,7 @@
 #pragma once
 
 #include "bindings/cuda/cuda.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/optimizer_step.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/sparse_update.hpp"
@@ -50,12 +51,15 @@ class Kernels {
   [[nodiscard]] virtual Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count,
                                     Stream stream) = 0;
 
+  /// Does the same as `compute_elementwise` of kernels/elementwise.hpp.
+  [[nodiscard]] virtual Status compute_elementwise(const Elementwise& what, Stream stream) = 0;
+
   /// The maximum number of RowSteps (see kernels/sparse_update.hpp) of one launch.
   static constexpr int most_row_steps = 232;
 
   /// Does the same as `apply_sparse_update` of kernels/sparse_update.hpp, except that `update.op` must not be
-  /// RowOp::update, which is a plain copy. If the update needs several launches, `carried` contains the accumulators of
-  /// a row between two launches.
+  /// ElementOp::update, which is a plain copy. If the update needs several launches, `carried` contains the
+  /// accumulators of a row between two launches.
   [[nodiscard]] virtual Status apply_sparse_update(const SparseUpdate& update, void* carried, Stream stream) = 0;
 
   // The functions of kernels/optimizer_step.hpp, on the device.

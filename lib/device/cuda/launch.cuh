@@ -132,6 +132,7 @@ Status launch_fold(const Fold& fold, std::int64_t count, Stream stream) {
 [[nodiscard]] Status launch_maximum(const Fold& fold, std::int64_t count, Stream stream);
 [[nodiscard]] Status launch_product(const Fold& fold, std::int64_t count, Stream stream);
 [[nodiscard]] Status launch_bits(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_elementwise(const Elementwise& what, Stream stream);
 [[nodiscard]] Status launch_sparse_update(const SparseUpdate& update, void* carried, Stream stream);
 
 }  // namespace lockstep::detail::cuda

@@ -20,7 +20,8 @@ namespace {
 
 using test::Bytes;
 
-constexpr RowOp arithmetic[]{RowOp::add, RowOp::sub, RowOp::mul, RowOp::div, RowOp::min, RowOp::max};
+constexpr ElementOp arithmetic[]{ElementOp::add, ElementOp::sub, ElementOp::mul,
+                                 ElementOp::div, ElementOp::min, ElementOp::max};
 
 /// A matrix and slices for some of its rows, both at some distance from an aligned address.
 struct RowCase {
@@ -31,10 +32,10 @@ struct RowCase {
   std::int64_t distance = 0;
 
   [[nodiscard]] Bytes target() const { return test::awkward_values(dtype, distance + rows * width, 1); }
-  [[nodiscard]] Bytes slices(RowOp op) const {
+  [[nodiscard]] Bytes slices(ElementOp op) const {
     const auto count = static_cast<std::int64_t>(indices.size());
     Bytes bytes = test::awkward_values(dtype, distance + count * width, 2);
-    if (op == RowOp::div && is_integer(dtype)) {
+    if (op == ElementOp::div && is_integer(dtype)) {
       for (std::byte& byte : bytes) byte |= std::byte{1};  // no integer is divided by 0
     }
     return bytes;
@@ -42,7 +43,7 @@ struct RowCase {
 };
 
 /// The matrix after `update`.
-Bytes updated(const RowCase& what, RowOp op, int divisor, const std::function<void(const SparseUpdate&)>& update) {
+Bytes updated(const RowCase& what, ElementOp op, int divisor, const std::function<void(const SparseUpdate&)>& update) {
   Bytes target = what.target();
   const Bytes slices = what.slices(op);
   const std::vector<RowStep> steps = steps_by_row(what.indices);
@@ -58,7 +59,7 @@ Bytes updated(const RowCase& what, RowOp op, int divisor, const std::function<vo
 }
 
 void expect_bits_of_the_host(const RowCase& what) {
-  for (const RowOp op : arithmetic) {
+  for (const ElementOp op : arithmetic) {
     for (const int divisor : {1, 3}) {
       if (divisor != 1 && !is_floating_point(what.dtype)) continue;
       const Bytes got = updated(what, op, divisor, [](const SparseUpdate& update) {

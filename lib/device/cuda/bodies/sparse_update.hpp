@@ -26,7 +26,7 @@ struct SparseUpdateArguments {
   std::int64_t width = 0;
   int row_count = 0;
   int divisor = 1;
-  RowOp op = RowOp::add;
+  ElementOp op = ElementOp::add;
   bool in_packs = false;       ///< whether elements are processed in packs, not singly
   bool begins_inside = false;  ///< the first row continues from the accumulators in `carried`
   bool ends_inside = false;    ///< the last row continues in the next launch; its accumulators are stored in `carried`
@@ -47,7 +47,7 @@ struct Single : Elements {
   static constexpr int lanes = 1;
 };
 
-template <RowOp op, class Elements>
+template <ElementOp op, class Elements>
 LOCKSTEP_DEVICE void step(Accumulators<Elements>& values, const Leaves<Elements>& slice, int divisor) {
   using Partial = typename Elements::Partial;
   for (int l = 0; l < Elements::lanes; ++l) {
@@ -55,12 +55,12 @@ LOCKSTEP_DEVICE void step(Accumulators<Elements>& values, const Leaves<Elements>
     if constexpr (std::is_floating_point_v<Partial>) {
       if (divisor != 1) value = value / static_cast<Partial>(divisor);
     }
-    values.at[l] = step_row<op>(values.at[l], value);
+    values.at[l] = combine_elements<op>(values.at[l], value);
   }
 }
 
 /// Applies all steps of row number `r` of this launch to the row's `lanes` elements from `column` on.
-template <RowOp op, class Elements, class Memory>
+template <ElementOp op, class Elements, class Memory>
 LOCKSTEP_DEVICE void update_row(const SparseUpdateArguments& arguments, int r, std::int64_t column) {
   using Leaf = typename Elements::Leaf;
   using Partial = typename Elements::Partial;
@@ -89,7 +89,7 @@ LOCKSTEP_DEVICE void update_row(const SparseUpdateArguments& arguments, int r, s
   target.store(results, arguments.target);
 }
 
-template <RowOp op, class Elements, class Memory>
+template <ElementOp op, class Elements, class Memory>
 LOCKSTEP_DEVICE void update_rows_by(const SparseUpdateArguments& arguments, const Worker& worker) {
   const std::int64_t packs_per_row = arguments.width / Elements::lanes;
   const std::int64_t packs = arguments.row_count * packs_per_row;
@@ -104,13 +104,13 @@ LOCKSTEP_DEVICE void update_rows_by(const SparseUpdateArguments& arguments, cons
 template <class Elements, class Memory>
 LOCKSTEP_DEVICE void update_rows_of(const SparseUpdateArguments& arguments, const Worker& worker) {
   switch (arguments.op) {
-    case RowOp::add: return update_rows_by<RowOp::add, Elements, Memory>(arguments, worker);
-    case RowOp::sub: return update_rows_by<RowOp::sub, Elements, Memory>(arguments, worker);
-    case RowOp::mul: return update_rows_by<RowOp::mul, Elements, Memory>(arguments, worker);
-    case RowOp::div: return update_rows_by<RowOp::div, Elements, Memory>(arguments, worker);
-    case RowOp::min: return update_rows_by<RowOp::min, Elements, Memory>(arguments, worker);
-    case RowOp::max: return update_rows_by<RowOp::max, Elements, Memory>(arguments, worker);
-    case RowOp::update: break;
+    case ElementOp::add: return update_rows_by<ElementOp::add, Elements, Memory>(arguments, worker);
+    case ElementOp::sub: return update_rows_by<ElementOp::sub, Elements, Memory>(arguments, worker);
+    case ElementOp::mul: return update_rows_by<ElementOp::mul, Elements, Memory>(arguments, worker);
+    case ElementOp::div: return update_rows_by<ElementOp::div, Elements, Memory>(arguments, worker);
+    case ElementOp::min: return update_rows_by<ElementOp::min, Elements, Memory>(arguments, worker);
+    case ElementOp::max: return update_rows_by<ElementOp::max, Elements, Memory>(arguments, worker);
+    case ElementOp::update: break;
   }
 }
 

@@ -54,6 +54,7 @@
 #include <lockstep/device/arithmetic.hpp>
 #include <lockstep/device/gpu.hpp>
 #include <lockstep/device/memory_resource.hpp>
+#include <lockstep/device/nested_list.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/input/array_dataset.hpp>
 #include <lockstep/input/csv.hpp>

@@ -9,11 +9,16 @@
 #include "base/leak.hpp"
 #include "base/phrases.hpp"
 #include "device/cuda/memory.hpp"
+#include "device/host/host_elements.hpp"
 #include "device/host/memory_use.hpp"
+#include "device/numbers.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 
@@ -124,6 +129,50 @@ void Tensor::require_host_elements(DType dtype) const {
                         to_string(view_.device));
   }
 }
+
+void Tensor::copy_number_to(DType dtype, void* number) const {
+  const auto name = [](DType type) { return to_string(type); };
+  if (element_count() != 1) {
+    detail::throw_error(Code::invalid_argument,
+                        "a tensor of shape {} is converted to a number of type {}; it must have exactly one element",
+                        to_string(shape()), name(dtype));
+  }
+  const detail::HostElements element(view());
+  switch (detail::convert_number(dtype, number, view_.dtype, element.view().data)) {
+    case detail::NumberConversion::done: return;
+    case detail::NumberConversion::wrong_kind:
+      detail::throw_error(Code::invalid_argument,
+                          "a tensor of {} is converted to a number of type {}; a floating-point number is not "
+                          "converted to an integer, nor bool from or to another type",
+                          name(view_.dtype), name(dtype));
+    case detail::NumberConversion::out_of_range:
+      detail::throw_error(Code::invalid_argument,
+                          "a tensor of {} is converted to a number of type {}, which does not "
+                          "have the value of its element",
+                          name(view_.dtype), name(dtype));
+  }
+}
+
+namespace detail {
+
+Tensor stacked(std::span<const Tensor> parts) {
+  const Tensor& first = parts.front();
+  std::vector<std::int64_t> extents{static_cast<std::int64_t>(parts.size())};
+  extents.insert(extents.end(), first.shape().extents().begin(), first.shape().extents().end());
+  Tensor result = Tensor::uninitialized(first.dtype(), Shape(extents));
+  auto* target = static_cast<std::byte*>(result.data());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].shape() != first.shape()) {
+      throw_error(Code::invalid_argument,
+                  "a list in braces: part {} has shape {}, but part 0 has shape {}; the parts must have the same shape",
+                  i, to_string(parts[i].shape()), to_string(first.shape()));
+    }
+    if (first.byte_count() != 0) std::memcpy(target + i * first.byte_count(), parts[i].data(), first.byte_count());
+  }
+  return result;
+}
+
+}  // namespace detail
 
 void copy(TensorView target, ConstTensorView source) {
   if (target.dtype != source.dtype) {

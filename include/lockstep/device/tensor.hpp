@@ -10,11 +10,24 @@
 #include <lockstep/core/tensor_view.hpp>
 #include <lockstep/device/memory_resource.hpp>
 
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
 
 namespace lockstep {
+
+class Tensor;
+
+namespace detail {
+
+/// A tensor with a copy of `parts`, of which there is at least one, along a new first axis. Throws
+/// Error(invalid_argument) if their shapes differ.
+[[nodiscard]] LOCKSTEP_API Tensor stacked(std::span<const Tensor> parts);
+
+}  // namespace detail
 
 /// Shared ownership of elements, which are aligned to 64 bytes. Copying a Tensor copies no elements: the copy refers to
 /// the same elements. `clone` copies the elements. A default-constructed Tensor is an f32 tensor of shape [0].
@@ -53,6 +66,21 @@ class LOCKSTEP_API Tensor {
   [[nodiscard]] static Tensor from(const std::vector<T>& elements) {
     return from(std::span<const T>(elements), Shape{static_cast<std::int64_t>(elements.size())});
   }
+  /// A list in braces: `from({1.0F, 2.0F})` has shape [2], and `from({{1, 2}, {3, 4}})` shape [2, 2] and dtype i32. All
+  /// numbers must have the same type. Throws Error(invalid_argument) if the lists of one list have different lengths.
+  template <Element T>
+  [[nodiscard]] static Tensor from(std::initializer_list<T> elements) {
+    return from(std::span<const T>(elements.begin(), elements.size()),
+                Shape{static_cast<std::int64_t>(elements.size())});
+  }
+  template <Element T>
+  [[nodiscard]] static Tensor from(std::initializer_list<std::initializer_list<T>> rows) {
+    return from_parts(rows);
+  }
+  template <Element T>
+  [[nodiscard]] static Tensor from(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices) {
+    return from_parts(matrices);
+  }
   template <Element T>
   [[nodiscard]] static Tensor scalar(T value) {
     return from(std::span<const T>(&value, 1), Shape{});
@@ -82,6 +110,17 @@ class LOCKSTEP_API Tensor {
     return {static_cast<const T*>(view_.data), static_cast<std::size_t>(element_count())};
   }
 
+  /// The only element as a number: `float(t)`. The elements may have another type than T: every number converts to
+  /// floating point, an integer to an integer type that has its value, and bool only to bool. The element of a tensor
+  /// on a GPU is copied to the host, which waits for the GPU's stream. Local. Throws Error(invalid_argument) if the
+  /// number of elements is not 1, or if the element cannot be converted.
+  template <Element T>
+  [[nodiscard]] explicit operator T() const {
+    T number{};
+    copy_number_to(dtype_of<T>, &number);
+    return number;
+  }
+
   /// A tensor with a copy of the elements, on the same device. Local. Throws as the constructor.
   [[nodiscard]] Tensor clone() const;
   /// A tensor with the same elements on `device`. If this tensor is on `device`, the result shares its memory;
@@ -96,6 +135,13 @@ class LOCKSTEP_API Tensor {
  private:
   explicit Tensor(const TensorView& view) noexcept : view_(view) {}
   void require_host_elements(DType dtype) const;
+  void copy_number_to(DType dtype, void* number) const;
+  template <class Part>
+  static Tensor from_parts(std::initializer_list<Part> parts) {
+    std::vector<Tensor> tensors;
+    for (const Part& part : parts) tensors.push_back(from(part));
+    return detail::stacked(tensors);
+  }
 
   TensorView view_;
   std::shared_ptr<void> owner_;  // frees the block, and keeps the block's resource alive until the block is freed

@@ -5,16 +5,11 @@
 
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
+#include "device/elementwise.hpp"
 #include "device/host/host_elements.hpp"
 
-#include <lockstep/cross_device/cross_device_ops.hpp>
-#include <lockstep/device/gpu.hpp>
-
-#include <array>
 #include <concepts>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <type_traits>
 
 namespace lockstep::detail {
@@ -23,40 +18,6 @@ namespace {
 void refuse_bool(DType dtype) {
   if (dtype != DType::boolean) return;
   throw_error(Code::invalid_argument, "assign_add, assign_sub: bool values cannot be added or subtracted; use assign");
-}
-
-/// target[i] = op(target[i], value[i]), computed in the accumulation type of the elements.
-template <class Op>
-void apply(TensorView target, ConstTensorView value, Op op) {
-  refuse_bool(target.dtype);
-  HostEdit edit(target);
-  const HostElements elements(value);
-  visit_dtype(target.dtype, [&]<class T>() {
-    if constexpr (!std::same_as<T, bool>) {
-      using Sum = sum_t<T>;
-      T* const to = static_cast<T*>(edit.view().data);
-      const T* const from = static_cast<const T*>(elements.view().data);
-      const std::int64_t count = target.element_count();
-      for (std::int64_t i = 0; i < count; ++i) {
-        to[i] = static_cast<T>(op(static_cast<Sum>(to[i]), static_cast<Sum>(from[i])));
-      }
-    }
-  });
-  edit.finish();
-}
-
-/// Adds on the GPU of `target`. If `value` is on another device, it is first copied to that GPU.
-void add_there(const TensorView& target, ConstTensorView value) {
-  refuse_bool(target.dtype);
-  std::optional<Tensor> there;
-  if (value.device != target.device) {
-    there = Tensor::uninitialized(value.dtype, target.shape, nullptr, target.device);
-    copy(there->view(), value);
-    value = there->view();
-  }
-  value.shape = target.shape;
-  const std::array<ConstTensorView, 2> parts{target, value};
-  reduce_local(parts, std::span(&target, 1), ReduceOp::sum);
 }
 
 /// The share of replica `replica`: total / replicas, truncated towards zero. The first |remainder| replicas get 1 more
@@ -78,12 +39,13 @@ T integer_share(T total, int replica, int replicas) {
 }  // namespace
 
 void add_to(TensorView target, ConstTensorView value) {
-  if (!is_on_host(target.device)) return add_there(target, value);
-  apply(target, value, [](auto a, auto b) { return a + b; });
+  refuse_bool(target.dtype);
+  combine_in_place(ElementOp::add, target, value);
 }
 
 void subtract_from(TensorView target, ConstTensorView value) {
-  apply(target, value, [](auto a, auto b) { return a - b; });
+  refuse_bool(target.dtype);
+  combine_in_place(ElementOp::sub, target, value);
 }
 
 void write_share(TensorView target, ConstTensorView total, int replica, int replicas) {

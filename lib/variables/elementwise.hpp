@@ -10,8 +10,7 @@
 namespace lockstep::detail {
 
 /// target += value, or target -= value, element by element; both have the same dtype and element count. Integers wrap.
-/// Throws Error(invalid_argument) for bool. Sums are computed on the device of `target`. Differences are computed in
-/// host memory.
+/// Throws Error(invalid_argument) for bool. Computed on the device of `target`.
 void add_to(TensorView target, ConstTensorView value);
 void subtract_from(TensorView target, ConstTensorView value);
 

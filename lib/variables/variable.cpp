@@ -32,6 +32,7 @@ const Shape& Variable::shape() const noexcept { return state_->copies.front().sh
 VariableSynchronization Variable::synchronization() const noexcept { return state_->options.synchronization; }
 VariableAggregation Variable::aggregation() const noexcept { return state_->options.aggregation; }
 bool Variable::trainable() const noexcept { return state_->options.trainable.value_or(true); }
+Device Variable::device() const { return state_->copy(state_->use().copy).device(); }
 int Variable::component_count() const noexcept { return static_cast<int>(state_->copies.size()); }
 
 VariableComponent Variable::component(int local) const {

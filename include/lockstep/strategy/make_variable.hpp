@@ -8,6 +8,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/dtype.hpp>
+#include <lockstep/device/nested_list.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/strategy/scope.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -30,6 +31,17 @@ template <Element T, class Initial>
 template <Element T, class Initial>
 [[nodiscard]] SyncOnReadVariable<T> make_sync_on_read_variable(Initial&& initial, const VariableOptions& options = {}) {
   return get_strategy().sync_on_read_variable<T>(std::forward<Initial>(initial), options);
+}
+
+/// As above, from a list in braces, as in `make_variable<float>({1, 2, 3})`; see NestedList.
+template <Element T>
+[[nodiscard]] MirroredVariable<T> make_variable(const NestedList<T>& initial, const VariableOptions& options = {}) {
+  return get_strategy().variable<T>(initial, options);
+}
+template <Element T>
+[[nodiscard]] SyncOnReadVariable<T> make_sync_on_read_variable(const NestedList<T>& initial,
+                                                               const VariableOptions& options = {}) {
+  return get_strategy().sync_on_read_variable<T>(initial, options);
 }
 
 /// As above, but `options` select the synchronization, and the variable has the dtype of the tensor.

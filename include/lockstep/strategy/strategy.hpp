@@ -20,6 +20,7 @@
 #include <lockstep/core/reduce_op_argument.hpp>
 #include <lockstep/core/shape.hpp>
 #include <lockstep/cross_device/cross_device_ops.hpp>
+#include <lockstep/device/nested_list.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/input/array_dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
@@ -213,14 +214,14 @@ class LOCKSTEP_API Strategy {
   }
 
   /// Creates a variable with one copy on each local device; see Variable. The initial value is equal on all ranks.
-  /// Collective. `initial` is a number, a vector, an array, a Tensor, or a function without arguments that returns such
-  /// a value. A function is called once per rank, and the value of rank 0 is sent to all ranks. In a step function all
-  /// replicas must call `variable`, in the same order and with the same canonical_name; all replicas get the same
-  /// variable. Its initial value is the value of the first replica; if `initial` is a function, only the function of
-  /// the first replica is called. Failure: Error(invalid_argument) for elements of another type than T, for
-  /// synchronization none, for the aggregation mean of integers, and for the sum of bool; Error(mismatch) if shapes or
-  /// options differ between replicas or ranks; Error(failed_precondition) inside the scope of another strategy, and if
-  /// names differ between replicas.
+  /// Collective. `initial` is a number, a vector, an array, a Tensor, the value of another variable, or a function
+  /// without arguments that returns such a value. A function is called once per rank, and the value of rank 0 is sent
+  /// to all ranks. In a step function all replicas must call `variable`, in the same order and with the same
+  /// canonical_name; all replicas get the same variable. Its initial value is the value of the first replica; if
+  /// `initial` is a function, only the function of the first replica is called. Failure: Error(invalid_argument) for
+  /// elements of another type than T, for synchronization none, for the aggregation mean of integers, and for the sum
+  /// of bool; Error(mismatch) if shapes or options differ between replicas or ranks; Error(failed_precondition) inside
+  /// the scope of another strategy, and if names differ between replicas.
   ///
   /// The variable is synchronized on write. Throws Error(invalid_argument) if `options` select on_read.
   template <Element T, class Initial>
@@ -233,6 +234,16 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] SyncOnReadVariable<T> sync_on_read_variable(Initial&& initial, const VariableOptions& options = {}) {
     return SyncOnReadVariable<T>(
         create_typed<T>(std::forward<Initial>(initial), options, VariableSynchronization::on_read));
+  }
+  /// As above, from a list in braces: `variable<float>({{1, 2}, {3, 4}})` has shape [2, 2].
+  template <Element T>
+  [[nodiscard]] MirroredVariable<T> variable(const NestedList<T>& initial, const VariableOptions& options = {}) {
+    return variable<T>(initial.tensor(), options);
+  }
+  template <Element T>
+  [[nodiscard]] SyncOnReadVariable<T> sync_on_read_variable(const NestedList<T>& initial,
+                                                            const VariableOptions& options = {}) {
+    return sync_on_read_variable<T>(initial.tensor(), options);
   }
   /// As above, but `options` select the synchronization, and the variable has the dtype of the tensor.
   [[nodiscard]] Variable variable(const Tensor& initial, const VariableOptions& options = {});

@@ -1,17 +1,21 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic on the values of variables, as in `v * 2 + 1` and `v + w`.
+// Arithmetic on the values of variables, as in `v * 2 + 1`, `v + w` and `v * tensor`.
 
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/core/device.hpp>
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/float16.hpp>
 #include <lockstep/core/shape.hpp>
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/core/tensor_view.hpp>
+#include <lockstep/device/arithmetic.hpp>
+#include <lockstep/device/tensor.hpp>
 #include <lockstep/variables/typed_variable.hpp>
+#include <lockstep/variables/variable.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -205,6 +209,63 @@ template <class A, class B>
   requires detail::ReadingArithmetic<A, B>
 [[nodiscard]] auto operator/(const A& a, const B& b) {
   return detail::combine_readings(a, b, []<class T>(T x, T y) { return detail::quotient(x, y); });
+}
+
+namespace detail {
+
+/// An operand of arithmetic with a tensor: a variable of any element type, or a Reading.
+template <class X>
+concept ReadAsTensor = std::derived_from<X, Variable> || Readable<X>;
+
+/// The value of `x`, on `device`.
+template <ReadAsTensor X>
+Tensor tensor_of(const X& x, Device device) {
+  if constexpr (std::derived_from<X, Variable>) {
+    return x.read().to(device);
+  } else {
+    const ConstTensorView view = tensor_traits<X>::view(x);
+    Tensor result = Tensor::uninitialized(view.dtype, view.shape, nullptr, device);
+    result.copy_from(view);
+    return result;
+  }
+}
+
+}  // namespace detail
+
+/// Arithmetic of a variable or a Reading with a tensor is arithmetic of tensors (see device/arithmetic.hpp): the value
+/// is copied to the device of the tensor, and the result is a Tensor there. Collective if the value of a variable is an
+/// aggregate. Throws as Variable::read and the arithmetic of tensors.
+template <detail::ReadAsTensor X>
+[[nodiscard]] Tensor operator+(const X& a, const Tensor& b) {
+  return detail::tensor_of(a, b.device()) + b;
+}
+template <detail::ReadAsTensor X>
+[[nodiscard]] Tensor operator+(const Tensor& a, const X& b) {
+  return a + detail::tensor_of(b, a.device());
+}
+template <detail::ReadAsTensor X>
+[[nodiscard]] Tensor operator-(const X& a, const Tensor& b) {
+  return detail::tensor_of(a, b.device()) - b;
+}
+template <detail::ReadAsTensor X>
+[[nodiscard]] Tensor operator-(const Tensor& a, const X& b) {
+  return a - detail::tensor_of(b, a.device());
+}
+template <detail::ReadAsTensor X>
+[[nodiscard]] Tensor operator*(const X& a, const Tensor& b) {
+  return detail::tensor_of(a, b.device()) * b;
+}
+template <detail::ReadAsTensor X>
+[[nodiscard]] Tensor operator*(const Tensor& a, const X& b) {
+  return a * detail::tensor_of(b, a.device());
+}
+template <detail::ReadAsTensor X>
+[[nodiscard]] Tensor operator/(const X& a, const Tensor& b) {
+  return detail::tensor_of(a, b.device()) / b;
+}
+template <detail::ReadAsTensor X>
+[[nodiscard]] Tensor operator/(const Tensor& a, const X& b) {
+  return a / detail::tensor_of(b, a.device());
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/float16.hpp>
 #include <lockstep/core/tensor_traits.hpp>
+#include <lockstep/device/nested_list.hpp>
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
@@ -101,6 +102,19 @@ class TypedVariable : public Variable {
   const Variable& assign_sub(const Value& value, std::source_location where = std::source_location::current()) const {
     if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign_sub(as_elements(value), where);
     return *this;
+  }
+  /// A list in braces, as in `v.assign({{1, 2}, {3, 4}})`; see NestedList.
+  const Variable& assign(const NestedList<T>& value,
+                         std::source_location where = std::source_location::current()) const {
+    return Variable::assign(value.tensor(), where);
+  }
+  const Variable& assign_add(const NestedList<T>& value,
+                             std::source_location where = std::source_location::current()) const {
+    return Variable::assign_add(value.tensor(), where);
+  }
+  const Variable& assign_sub(const NestedList<T>& value,
+                             std::source_location where = std::source_location::current()) const {
+    return Variable::assign_sub(value.tensor(), where);
   }
 
  protected:

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/core/device.hpp>
+#include <lockstep/core/dtype.hpp>
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/values/detail/merge.hpp>
@@ -76,9 +78,9 @@ constexpr void require_assignable() {
 /// copies equals the value. A floating-point copy gets value / replicas; with integers, the first replicas get the
 /// remainder.
 ///
-/// Each copy is on the device of its replica, unless VariableOptions::in_host_memory is set. If copies are on GPUs, two
-/// operations go through host memory: assign_sub, and an assign that divides a value over the copies. All other
-/// operations, including the updates by this library's optimizers, run on the GPU. The values may be on any device.
+/// Each copy is on the device of its replica, unless VariableOptions::in_host_memory is set. If copies are on GPUs, an
+/// assign that divides a value over the copies goes through host memory. All other operations, including the updates by
+/// this library's optimizers, run on the GPU. The values may be on any device.
 ///
 /// A variable of the default strategy or of a OneDeviceStrategy is plain: it has one copy, which every context reads
 /// and writes, whatever the synchronization and the aggregation are. A plain on_read variable also supports view() and
@@ -103,6 +105,10 @@ class LOCKSTEP_API Variable {
   [[nodiscard]] VariableSynchronization synchronization() const noexcept;
   [[nodiscard]] VariableAggregation aggregation() const noexcept;
   [[nodiscard]] bool trainable() const noexcept;
+  /// The device of the copy that this context uses: in a step function the copy of this replica, in an update the copy
+  /// that is updated, and in cross-replica context the first copy of this rank. Local. Throws
+  /// Error(failed_precondition) in a scope or step of another strategy.
+  [[nodiscard]] Device device() const;
 
   /// Number of copies on this rank. Local.
   [[nodiscard]] int component_count() const noexcept;
@@ -118,6 +124,13 @@ class LOCKSTEP_API Variable {
   /// As read, but writes to `target`, which may be on any device. Throws Error(invalid_argument) unless `target` has
   /// the variable's dtype and shape. Does not allocate if one copy is read.
   void read_to(TensorView target) const;
+  /// The only element of the tensor that `read` returns, as a number: `float(v)`. Collective if the value is an
+  /// aggregate. Throws as `read`, and as the conversion of a Tensor.
+  template <Element T>
+    requires(!std::same_as<T, bool>)
+  [[nodiscard]] explicit operator T() const {
+    return static_cast<T>(read());
+  }
   /// A view of the copy that is read in this context; the view refers to the memory of the copy, which is aligned to 64
   /// bytes. Local. Throws Error(failed_precondition) if the value is an aggregate, that is, for an on_read variable in
   /// cross-replica context.
@@ -135,7 +148,8 @@ class LOCKSTEP_API Variable {
   const Variable& assign(const Value& value, std::source_location where = std::source_location::current()) const {
     return write_value(Write::assign, value, where);
   }
-  /// As assign, but adds `value` to each copy: integers wrap, f16 and bf16 are added in f32 and rounded once.
+  /// As assign, but adds `value` to each copy: integers wrap, f16 and bf16 are added in f32 and rounded once. A NaN
+  /// result is the canonical NaN.
   template <class Value>
   const Variable& assign_add(const Value& value, std::source_location where = std::source_location::current()) const {
     return write_value(Write::add, value, where);

@@ -59,6 +59,18 @@ TEST_F(OnGpus, a_variable_is_read_on_its_device_and_to_any_device) {
             "1: <Variable 'v/replica_1:0' shape=[2] dtype=f32, value=[1, 2]>}");
 }
 
+TEST_F(OnGpus, values_are_added_and_subtracted_on_the_gpu_of_a_copy) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const auto v = strategy.variable<float>({1, 2});
+  const auto launches = gpus_.cuda().calls().count("compute_elementwise");
+  v.assign_sub({0.5, 0.5});
+  v.assign_add(Tensor::from({1.0F, 2.0F}).to(gpu(1)));
+  EXPECT_EQ(gpus_.cuda().calls().count("compute_elementwise") - launches, 4);
+  EXPECT_EQ(copies_from<float>(v), all(strategy, {1.5, 3.5}));
+  strategy.run([&](ReplicaContext& replica) { EXPECT_EQ(v.device(), replica.devices().front()); });
+  EXPECT_EQ(v.device(), gpu(0));
+}
+
 TEST_F(OnGpus, spans_of_a_variables_copies_are_refused) {
   MirroredStrategy strategy({"gpu:0", "cpu:0"});
   const auto v = strategy.variable<float>(Floats{1}, {.name = "v"});

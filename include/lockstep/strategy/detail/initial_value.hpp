@@ -8,6 +8,7 @@
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/values/detail/reduced.hpp>
+#include <lockstep/variables/variable.hpp>
 
 #include <concepts>
 #include <functional>
@@ -40,8 +41,15 @@ Tensor initial_tensor(Initial&& initial) {
   using Plain = std::remove_cvref_t<Initial>;
   if constexpr (std::invocable<Initial&>) {
     return initial_tensor<T>(std::invoke(initial));
-  } else if constexpr (std::same_as<Plain, Tensor>) {
+  } else if constexpr (std::convertible_to<Initial, const Tensor&>) {
     return initial;
+  } else if constexpr (std::derived_from<Plain, Variable>) {
+    return initial.read();
+  } else if constexpr (TensorLike<Plain> && !Element<Plain>) {
+    const ConstTensorView view = tensor_traits<Plain>::view(std::as_const(initial));
+    Tensor result(view.dtype, view.shape);
+    result.copy_from(view);
+    return result;
   } else if constexpr (std::convertible_to<Initial, T> || std::constructible_from<T, Initial>) {
     static_assert(!std::is_floating_point_v<Plain> || !std::is_integral_v<T>,
                   "a variable of integers cannot be initialised with a floating-point number, which would be "
@@ -49,12 +57,9 @@ Tensor initial_tensor(Initial&& initial) {
     return Tensor::scalar(static_cast<T>(initial));
   } else {
     static_assert(
-        TensorLike<Plain>,
+        never<Plain>,
         "a variable is initialised with a number, a vector, an array, a Tensor, or a function that returns one");
-    const ConstTensorView view = tensor_traits<Plain>::view(std::as_const(initial));
-    Tensor result(view.dtype, view.shape);
-    result.copy_from(view);
-    return result;
+    return {};
   }
 }
 

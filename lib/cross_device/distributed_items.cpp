@@ -37,19 +37,20 @@ void check_item(const Item& item, ReduceOp op, std::string_view call, int local_
   }
 }
 
-/// The number of words that encode one component: dtype, rows, rank, extents.
-constexpr std::size_t words_per_component = 3 + Shape::max_rank;
+/// The number of words that encode one component: dtype, rows, axis, rank, extents.
+constexpr std::size_t words_per_component = 4 + Shape::max_rank;
 
 void append(std::vector<std::int64_t>& words, const ComponentShape& component) {
   words.push_back(static_cast<std::int64_t>(component.dtype));
   words.push_back(component.rows);
+  words.push_back(component.axis);
   words.push_back(component.shape.rank());
   for (int i = 0; i < Shape::max_rank; ++i) words.push_back(i < component.shape.rank() ? component.shape[i] : 0);
 }
 
 ComponentShape parse(std::span<const std::int64_t> words) {
-  const auto rank = static_cast<std::size_t>(words[2]);
-  return {static_cast<DType>(words[0]), Shape(words.subspan(3, rank)), words[1]};
+  const auto rank = static_cast<std::size_t>(words[3]);
+  return {static_cast<DType>(words[0]), Shape(words.subspan(4, rank)), words[1], static_cast<int>(words[2])};
 }
 
 }  // namespace
@@ -77,8 +78,7 @@ void check_distributed_items(std::span<const Item> items, ReduceOp op, std::stri
 }
 
 std::vector<std::vector<ComponentShape>> exchange_shapes(Communicator& communicator, std::string_view call,
-                                                         std::span<const std::vector<ComponentShape>> mine,
-                                                         std::int64_t setting, std::string_view setting_name,
+                                                         std::span<const std::vector<ComponentShape>> mine, ReduceOp op,
                                                          const ReduceOptions& how) {
   if (communicator.size() == 1) return {mine.begin(), mine.end()};
   const auto replicas = static_cast<std::size_t>(communicator.layout().replicas());
@@ -87,7 +87,7 @@ std::vector<std::vector<ComponentShape>> exchange_shapes(Communicator& communica
   std::vector<std::vector<std::int64_t>> sent(local);
   std::vector<ConstTensorView> inputs;
   for (std::size_t i = 0; i < local; ++i) {
-    sent[i].push_back(setting);
+    sent[i].push_back(static_cast<std::int64_t>(op));
     for (const auto& components : mine) append(sent[i], components[i]);
     inputs.push_back(view_of(std::span<const std::int64_t>(sent[i])));
   }
@@ -100,16 +100,24 @@ std::vector<std::vector<ComponentShape>> exchange_shapes(Communicator& communica
   for (std::size_t r = 0; r < replicas; ++r) {
     const auto words = std::span<const std::int64_t>(received).subspan(r * length, length);
     if (words[0] != received[0]) {
-      const auto text = [&](std::int64_t value) {
-        return setting_name == "op" ? std::string(to_string(static_cast<ReduceOp>(value))) : std::to_string(value);
-      };
-      detail::throw_error(Code::mismatch, "{}: {} is {} on replica {} but {} on replica 0; it must be equal on all",
-                          call, setting_name, text(words[0]), r, text(received[0]));
+      detail::throw_error(Code::mismatch, "{}: op is {} on replica {} but {} on replica 0; it must be equal on all",
+                          call, to_string(static_cast<ReduceOp>(words[0])), r,
+                          to_string(static_cast<ReduceOp>(received[0])));
     }
     for (std::size_t k = 0; k < mine.size(); ++k)
       result[k].push_back(parse(words.subspan(1 + k * words_per_component, words_per_component)));
   }
   return result;
+}
+
+void check_axes_match(std::span<const ComponentShape> components, std::string_view call) {
+  const ComponentShape& first = components.front();
+  for (std::size_t r = 1; r < components.size(); ++r) {
+    const ComponentShape& other = components[r];
+    if (other.axis == first.axis || other.shape.rank() != first.shape.rank()) continue;
+    detail::throw_error(Code::mismatch, "{}: axis is {} on replica {} but {} on replica 0; it must be equal on all",
+                        call, other.axis, r, first.axis);
+  }
 }
 
 void check_shapes_match(std::span<const ComponentShape> components, int axis, std::string_view call) {

@@ -37,16 +37,20 @@ struct ComponentShape {
   DType dtype = DType::f32;
   Shape shape;
   std::int64_t rows = 0;  ///< number of rows of the whole tensor, if the component has sparse rows
+  int axis = 0;           ///< axis along which the component is gathered; not negative if the shape has the axis
   friend bool operator==(const ComponentShape&, const ComponentShape&) = default;
 };
 
 /// Exchanges the shapes of all components. `result[k][r]` is the shape of value k on replica r; `mine[k]` has the
 /// shapes of value k on this rank. The result is the same on every rank, so a check of the result fails on every rank
-/// or on no rank. If `setting` is not equal on all ranks, every rank throws Error(mismatch) with `setting_name` in its
-/// text. Collective; with one rank, Local.
+/// or on no rank. If `op` is not equal on all ranks, every rank throws Error(mismatch). Collective; with one rank,
+/// Local.
 [[nodiscard]] std::vector<std::vector<ComponentShape>> exchange_shapes(
-    Communicator& communicator, std::string_view call, std::span<const std::vector<ComponentShape>> mine,
-    std::int64_t setting, std::string_view setting_name, const ReduceOptions& how);
+    Communicator& communicator, std::string_view call, std::span<const std::vector<ComponentShape>> mine, ReduceOp op,
+    const ReduceOptions& how);
+
+/// Throws Error(mismatch) if components of equal rank are gathered along different axes. Local.
+void check_axes_match(std::span<const ComponentShape> components, std::string_view call);
 
 /// Throws Error(invalid_argument) if components differ in dtype, rows or shape; the extents along `axis` may differ. If
 /// `axis` is negative, all extents must be equal. The error text begins with `call`. Local.

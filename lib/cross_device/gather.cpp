@@ -49,17 +49,23 @@ std::vector<Tensor> copies_for(std::span<const ConstTensorView> mine, GatherTo t
   return copies;
 }
 
-Gathering prepare(std::span<const ComponentShape> components, std::span<const ConstTensorView> mine, int axis,
-                  GatherTo to, std::string_view call) {
+/// `axis` counted from 0; unchanged if `shape` does not have it.
+int counted_from_zero(int axis, const Shape& shape) {
+  return axis < 0 && axis + shape.rank() >= 0 ? axis + shape.rank() : axis;
+}
+
+Gathering prepare(std::span<const ComponentShape> components, std::span<const ConstTensorView> mine, GatherTo to,
+                  std::string_view call) {
   const ComponentShape& first = components.front();
   if (first.shape.rank() == 0) {
     detail::throw_error(Code::invalid_argument,
                         "{}: the value is a scalar, which cannot be concatenated along axis {}; pass a tensor of shape "
                         "[1]",
-                        call, axis);
+                        call, first.axis);
   }
+  check_axes_match(components, call);
   Gathering result;
-  result.axis = resolve_axis(axis, first.shape, call);
+  result.axis = resolve_axis(first.axis, first.shape, call);
   check_shapes_match(components, result.axis, call);
   std::int64_t total = 0;
   for (const ComponentShape& component : components) {
@@ -117,15 +123,19 @@ void put_in_place(Gathering& gathering) {
 }  // namespace
 
 std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator& communicator, std::string_view call,
-                                               std::span<const std::vector<ConstTensorView>> values, int axis,
-                                               GatherTo to, const CommunicationOptions& options) {
+                                               std::span<const std::vector<ConstTensorView>> values,
+                                               std::span<const int> axes, GatherTo to,
+                                               const CommunicationOptions& options) {
   std::vector<std::vector<ComponentShape>> mine;
   for (const auto& components : values) {
     auto& shapes = mine.emplace_back();
-    for (const ConstTensorView& view : components) shapes.push_back({view.dtype, view.shape});
+    for (std::size_t i = 0; i < components.size(); ++i) {
+      const ConstTensorView& view = components[i];
+      shapes.push_back({view.dtype, view.shape, 0, counted_from_zero(axes[i], view.shape)});
+    }
   }
   const auto shapes =
-      exchange_shapes(communicator, call, mine, axis, "axis",
+      exchange_shapes(communicator, call, mine, ReduceOp::sum,
                       {.order = {}, .name = call, .fail_after = options.deadline(), .where = options.where});
   std::vector<Gathering> gatherings;
   gatherings.reserve(values.size());
@@ -133,7 +143,7 @@ std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator
   std::vector<std::int64_t> rows;
   for (std::size_t k = 0; k < values.size(); ++k) {
     const Gathering& added = gatherings.emplace_back(detail::propagate(
-        communicator, [&] { return prepare(shapes[k], values[k], axis, to, call); }, detail::FoundBy::all_ranks));
+        communicator, [&] { return prepare(shapes[k], values[k], to, call); }, detail::FoundBy::all_ranks));
     items.push_back({added.inputs, added.outputs});
     for (const ComponentShape& component : shapes[k])
       rows.push_back(added.in_place() ? component.shape[0] : component.shape.element_count());

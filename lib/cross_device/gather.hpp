@@ -21,17 +21,16 @@ enum class GatherTo : std::uint8_t {
   components,  ///< one copy per component of this rank, on that component's device
 };
 
-/// Concatenates the components of each value along `axis`, in the order of replica ids. `values[k]` has this rank's
-/// components of value k, one per local replica; `result[k]` has the copies of the gathered value. A negative axis
-/// counts from the end. Collective.
-/// Throws the same error on every rank: Error(invalid_argument) if a value does not have the axis, if dtypes differ, or
-/// if extents along other axes differ; Error(mismatch) if `axis` differs between ranks.
-/// Cost: with several ranks, an all_gather of the shapes, then an all_gather of the elements. If the axis is not the
-/// first, one more pass over the elements, in host memory.
+/// Concatenates the components of each value along an axis, in the order of replica ids. `values[k]` has this rank's
+/// components of value k, one per local replica; `result[k]` has the copies of the gathered value. `axes[i]` is the
+/// axis of local replica i; if it is negative, it counts from the end. Collective. Throws the same error on every rank:
+/// Error(invalid_argument) if a value does not have the axis, if dtypes differ, or if extents along other axes differ;
+/// Error(mismatch) if axes of replicas differ. Cost: with several ranks, an all_gather of the shapes, then an
+/// all_gather of the elements. If the axis is not the first, one more pass over the elements, in host memory.
 [[nodiscard]] std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator& communicator,
                                                              std::string_view call,
                                                              std::span<const std::vector<ConstTensorView>> values,
-                                                             int axis, GatherTo to,
+                                                             std::span<const int> axes, GatherTo to,
                                                              const CommunicationOptions& options);
 
 }  // namespace lockstep

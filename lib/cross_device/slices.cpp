@@ -79,7 +79,7 @@ std::vector<std::vector<IndexedSlices>> reduce_slices(CrossDeviceOps& ops, Commu
       shapes.push_back({part->values.dtype(), part->values.shape(), part->rows});
   }
   const auto shapes =
-      exchange_shapes(communicator, call, mine, static_cast<std::int64_t>(op), "op",
+      exchange_shapes(communicator, call, mine, op,
                       {.order = {}, .name = call, .fail_after = options.deadline(), .where = options.where});
   std::vector<SlicesGathering> gatherings;
   gatherings.reserve(values.size());

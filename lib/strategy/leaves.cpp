@@ -58,9 +58,9 @@ void LeafList::reserve(std::size_t leaves, std::size_t components, std::size_t r
   outputs_.reserve(results);
 }
 
-void LeafList::require_agreement(const std::string& structure) {
-  is_collective_ = true;
-  structure_ += structure;
+void LeafList::add_argument(std::string_view text) {
+  if (!arguments_.empty() && !text.empty()) arguments_ += ", ";
+  arguments_ += text;
 }
 
 bool LeafList::begin(LeafKind kind, const Variable* variable) {

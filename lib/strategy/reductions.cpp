@@ -30,23 +30,27 @@ void store(std::vector<std::vector<IndexedSlices>>&& results, std::span<const st
   }
 }
 
-/// The axes by leaf, as text: "sum along axis 0", "mean along axes 0, 2 of [2 x *]", "sum along axis 0; 1".
-std::string text_of(ReduceOp op, const std::vector<unsigned>& masks, const std::string& structure) {
-  std::string axes;
-  bool are_several = false;
-  for (std::size_t k = 0; k < masks.size(); ++k) {
-    if (k > 0 && masks[k] == masks[k - 1]) continue;
-    if (k > 0) axes += "; ";
-    bool is_first = true;
+/// A leaf of a reduction along axes: its dtype, and the axes as a bit set.
+using AxesOfLeaf = std::pair<DType, unsigned>;
+
+/// "sum of f32 along axis 0", "mean of f32 along axis 0; f64 along axes 0, 2". Equal leaves that follow each other are
+/// named once; the collective compares their number.
+std::string text_of(ReduceOp op, const std::vector<AxesOfLeaf>& leaves) {
+  std::string text(to_string(op));
+  for (std::size_t k = 0; k < leaves.size(); ++k) {
+    if (k > 0 && leaves[k] == leaves[k - 1]) continue;
+    const auto [dtype, mask] = leaves[k];
+    text += fmt::format("{} {} along {}", k == 0 ? " of" : ";", to_string(dtype),
+                        mask == 0                  ? "no axis"
+                        : (mask & (mask - 1)) == 0 ? "axis"
+                                                   : "axes");
+    const char* separator = " ";
     for (int axis = 0; axis < Shape::max_rank; ++axis) {
-      if ((masks[k] >> static_cast<unsigned>(axis) & 1U) == 0) continue;
-      axes += fmt::format("{}{}", is_first ? "" : ", ", axis);
-      are_several = are_several || !is_first;
-      is_first = false;
+      if ((mask >> static_cast<unsigned>(axis) & 1U) != 0)
+        text += fmt::format("{}{}", std::exchange(separator, ", "), axis);
     }
   }
-  return fmt::format("{} along {} {}{}{}", to_string(op), are_several ? "axes" : "axis", axes,
-                     structure.empty() ? "" : " of ", structure);
+  return text;
 }
 
 }  // namespace
@@ -68,7 +72,7 @@ void Strategy::run_reduction(std::string_view call, const LeafList& leaves, cons
     check_distributed_items(items, op, call, local_replicas(), first_replica());
     check_slices(leaves.sparse_inputs(), op, call, local_replicas());
   });
-  const detail::ComparedArguments compared(communicator(), leaves.structure());
+  const detail::ComparedArguments compared(communicator(), leaves.arguments());
   if (leaves.sparse_inputs().empty()) {
     if (!items.empty() || leaves.is_collective()) team_->reduce(items, op, call, options);
     return;
@@ -81,10 +85,9 @@ void Strategy::run_reduction(std::string_view call, const LeafList& leaves, cons
   });
 }
 
-std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& axes,
-                                          const CommunicationOptions& options) {
+std::vector<Tensor> Strategy::reduce_axes(LeafList& leaves, const Axes& axes, const CommunicationOptions& options) {
   std::optional<AxisReduction> reduction;
-  std::vector<unsigned> masks;
+  std::vector<AxesOfLeaf> agreed;
   detail::propagate(communicator(), [&] {
     std::vector<AxisLeaf> parts;
     for (std::size_t k = 0; k < leaves.size(); ++k) {
@@ -92,12 +95,13 @@ std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& ax
       if (is_shared && num_replicas_in_sync() > 1) check_keeps_one_value("reduce", leaves.op(), "value");
       const auto components = leaves.components(k);
       parts.push_back({{components.begin(), components.end()}, is_shared});
-      masks.push_back(axes.mask(components.front().shape, "reduce"));
+      agreed.emplace_back(components.front().dtype, axes.mask(components.front().shape, "reduce"));
     }
     reduction.emplace(parts, leaves.op(), axes, local_replicas(), first_replica());
+    leaves.add_argument(text_of(leaves.op(), agreed));
   });
   if (reduction->is_distributed() || leaves.is_collective()) {
-    const detail::ComparedArguments compared(communicator(), text_of(leaves.op(), masks, leaves.structure()));
+    const detail::ComparedArguments compared(communicator(), leaves.arguments());
     std::vector<Item> items = reduction->values();
     std::vector<Item> counts = reduction->counts();
     if (ops_are_given_) {
@@ -135,13 +139,14 @@ std::vector<Tensor> Strategy::gather_leaves(const LeafList& leaves, int axis, co
     values.emplace_back(components.begin(), components.end());
   }
   if (values.empty() && !leaves.is_collective()) return {};
-  const detail::ComparedArguments compared(communicator(), leaves.structure());
+  const detail::ComparedArguments compared(communicator(), leaves.arguments());
   detail::propagate(communicator(), [&] {
     for (const auto& components : values) check_component_count(components.size(), "gather", local_replicas());
   });
   std::vector<Tensor> results;
+  const std::vector<int> axes(static_cast<std::size_t>(local_replicas()), axis);
   team_->collective([&](Communicator& communicator) {
-    for (auto& copies : gather_values(*ops_, communicator, "gather", values, axis, GatherTo::host,
+    for (auto& copies : gather_values(*ops_, communicator, "gather", values, axes, GatherTo::host,
                                       communication_options_.merged(options)))
       results.push_back(std::move(copies.front()));
   });

@@ -75,7 +75,7 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
                                                             std::span<const ReducePair> pairs,
                                                             const CommunicationOptions& options) {
   LeafList leaves = begin_reduction("batch_reduce_to", op);
-  leaves.require_agreement({});
+  leaves.require_collective();
   std::vector<std::variant<TensorCells, SlicesCells>> results;
   results.reserve(pairs.size());
   for (const ReducePair& pair : pairs) {

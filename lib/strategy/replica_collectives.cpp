@@ -49,16 +49,16 @@ void all_gather_parts(void* /*object*/, std::span<const detail::MergePart> parts
   ReplicaTeam& team = StrategyAccess::team(strategy);
   const GatherPart& first = part_of<GatherPart>(parts, 0);
   std::vector<std::vector<ConstTensorView>> values(first.inputs.size());
+  std::vector<int> axes;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const GatherPart& part = part_of<GatherPart>(parts, i);
-    require_equal(team, "all_gather", part.options, "axis", i, std::to_string(first.axis), std::to_string(part.axis));
+    axes.push_back(part.axis);
     require_equal(team, "all_gather", part.options, "the number of values", i, std::to_string(first.inputs.size()),
                   std::to_string(part.inputs.size()));
     for (std::size_t k = 0; k < values.size(); ++k) values[k].push_back(part.inputs[k]);
   }
-  if (values.empty()) return;
   team.collective([&](Communicator& communicator) {
-    auto results = gather_values(StrategyAccess::ops(strategy), communicator, "all_gather", values, first.axis,
+    auto results = gather_values(StrategyAccess::ops(strategy), communicator, "all_gather", values, axes,
                                  GatherTo::components, StrategyAccess::options(strategy).merged(first.options));
     for (auto& copies : results) {
       for (std::size_t i = 0; i < parts.size(); ++i)

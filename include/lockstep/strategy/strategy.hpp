@@ -392,6 +392,7 @@ class LOCKSTEP_API Strategy {
   auto reduce_tree(const ReduceOpArgument& op, const Tree& value, const std::source_location& where) {
     LeafList leaves = begin_reduction("reduce", op);
     detail::add_structure(value, leaves);
+    detail::add_result_type<Result>(leaves);
     auto cells = detail::propagate(communicator(), [&] {
       return map_leaves(value, [&](const auto& leaf) { return detail::start_results<Result>(leaf, leaves); });
     });
@@ -409,6 +410,7 @@ class LOCKSTEP_API Strategy {
     }
     LeafList leaves = begin_reduction("reduce", op);
     detail::add_structure(value, leaves);
+    detail::add_result_type<Result>(leaves);
     detail::propagate(communicator(),
                       [&] { for_each_leaf(value, [&](const auto& leaf) { detail::add_axis_leaf(leaf, leaves); }); });
     const std::vector<Tensor> totals = reduce_axes(leaves, axes, {.where = where});
@@ -438,7 +440,8 @@ class LOCKSTEP_API Strategy {
   /// context. Errors of `op` are propagated to the other ranks.
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
   void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
-  [[nodiscard]] std::vector<Tensor> reduce_axes(const LeafList& leaves, const Axes& axes,
+  /// Adds the axes to the arguments of `leaves`.
+  [[nodiscard]] std::vector<Tensor> reduce_axes(LeafList& leaves, const Axes& axes,
                                                 const CommunicationOptions& options);
   /// Returns an empty list. Throws Error(failed_precondition) unless in cross-replica context.
   [[nodiscard]] LeafList begin_gather();

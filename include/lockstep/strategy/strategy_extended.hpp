@@ -119,7 +119,7 @@ class LOCKSTEP_API StrategyExtended {
                                      const CommunicationOptions& options = {}) {
     if constexpr (detail::can_be_reduced<Value>()) {
       LeafList leaves = begin_reduction("batch_reduce_to", op);
-      leaves.require_agreement({});
+      leaves.require_collective();
       std::vector<ResultPlaces> places;
       places.reserve(value_destination_pairs.size());
       for (const auto& [value, destination] : value_destination_pairs) {

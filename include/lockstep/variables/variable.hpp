@@ -74,9 +74,10 @@ constexpr void require_assignable() {
 /// diverge; in lockstep this is an error. Second, the documentation says that assign_add and assign_sub to an on_read
 /// variable in cross-replica context are always errors; in 2.21 and in lockstep, these calls are errors for sum only.
 ///
-/// An assign to an on_read variable with sum divides the value over the copies of all replicas, so that the sum of the
-/// copies equals the value. A floating-point copy gets value / replicas; with integers, the first replicas get the
-/// remainder.
+/// An assign to an on_read variable with sum divides the value over the copies of all replicas. With integers, the
+/// first replicas get the remainder, and the sum of the copies is the value. A floating-point copy gets value /
+/// replicas, as in TensorFlow: the quotient is rounded, so that the sum can differ from the value in its last bits,
+/// unless the number of replicas is a power of two.
 ///
 /// Each copy is on the device of its replica, unless VariableOptions::in_host_memory is set. If copies are on GPUs, an
 /// assign that divides a value over the copies goes through host memory. All other operations, including the updates by

@@ -193,14 +193,28 @@ TEST(Agreement, compares_the_axes_of_a_reduction) {
         {"along axis 0", "reduce"});
   }
   expect_compared([](Strategy& s, bool differs) { (void)s.reduce(differs ? "MEAN" : "SUM", matrices(s), 0); },
-                  {"sum along axis 0", "mean along axis 0"});
+                  {"sum of f32 along axis 0", "mean of f32 along axis 0"});
+  expect_compared(
+      [](Strategy& s, bool differs) {
+        (void)s.reduce("MEAN", s.run([&] { return Tensor(differs ? DType::i64 : DType::i32, Shape{2}); }), 0);
+      },
+      {"mean of i32 along axis 0", "mean of i64 along axis 0"});
   expect_compared(
       [](Strategy& s, bool differs) {
         const PerReplica<float> number = s.run([] { return 1.0F; });
         const PerReplica<Floats> list = s.run([] { return Floats{1, 2}; });
         differs ? (void)s.reduce("SUM", list, 0) : (void)s.reduce("SUM", number);
       },
-      {"sum along axis 0"});
+      {"sum of f32 along axis 0"});
+}
+
+TEST(Agreement, compares_the_types_of_results_that_are_named) {
+  expect_compared(
+      [](Strategy& s, bool differs) {
+        const PerReplica<float> number = s.run([] { return 1.0F; });
+        differs ? (void)s.reduce<double>("SUM", number) : (void)s.reduce<float>("SUM", number);
+      },
+      {"result f32", "result f64"});
 }
 
 TEST(Agreement, takes_a_negative_axis_for_the_axis_that_it_names) {
@@ -210,6 +224,21 @@ TEST(Agreement, takes_a_negative_axis_for_the_axis_that_it_names) {
     EXPECT_EQ(elements_of<float>(strategy.reduce(sum, matrices(strategy), is_first ? -1 : 1)), (Floats{12, 28}));
     EXPECT_EQ(elements_of<float>(strategy.reduce(sum, matrices(strategy), is_first ? Axes{-1, 0} : Axes{0, 1})),
               (Floats{40}));
+  });
+}
+
+TEST(Agreement, of_a_gather_compares_the_axes_that_are_named) {
+  expect_compared([](Strategy& s, bool differs) { (void)s.gather(matrices(s), differs ? 1 : 0); },
+                  {"gather: axis is 1 on replica 1 but 0 on replica 0"});
+  expect_compared(
+      [](Strategy& s, bool differs) { (void)s.gather(std::pair(matrices(s), matrices(s)), differs ? -1 : -2); },
+      {"gather: axis is 1 on replica 1 but 0 on replica 0"});
+  on_workers({1, 2, 1}, [](Strategy& strategy) {
+    EXPECT_EQ(strategy.gather(matrices(strategy), strategy.communicator().rank() == 1 ? -1 : 1).shape(), (Shape{2, 8}));
+    const auto gathered = strategy.run([](ReplicaContext& replica) {
+      return replica.all_gather(tensor({1, 2}, {2, 1}), replica.replica_id_in_sync_group() == 1 ? -1 : 1);
+    });
+    EXPECT_EQ(gathered.component(0).shape(), (Shape{2, 4}));
   });
 }
 

@@ -81,11 +81,14 @@ class LOCKSTEP_API LeafList {
   void check_replicas(const PerReplica<T>& value) const {
     detail::check_replicas_of(value, sharing_.local, {sharing_.call, "value"});
   }
-  /// States that the call is Collective whatever the number of its leaves, and that the ranks must pass trees of equal
-  /// structure, which is `structure` (see structure_of). May be called several times; the texts are joined.
-  void require_agreement(const std::string& structure);
+  /// States that the call is Collective whatever the number of its leaves.
+  void require_collective() noexcept { is_collective_ = true; }
   [[nodiscard]] bool is_collective() const noexcept { return is_collective_; }
-  [[nodiscard]] const std::string& structure() const noexcept { return structure_; }
+  /// Adds an argument of the call that must be equal on all ranks, as text, such as the structure of a tree (see
+  /// structure_of). An empty text adds nothing.
+  void add_argument(std::string_view text);
+  /// The arguments, separated by commas.
+  [[nodiscard]] const std::string& arguments() const noexcept { return arguments_; }
   /// Reserves memory for `leaves` dense leaves, which have `components` components and `results` results in total.
   void reserve(std::size_t leaves, std::size_t components, std::size_t results);
 
@@ -146,7 +149,7 @@ class LOCKSTEP_API LeafList {
   Sharing sharing_;
   std::shared_ptr<MemoryResource> memory_;
   bool is_collective_ = false;
-  std::string structure_;
+  std::string arguments_;
   std::vector<std::uint8_t> is_reduced_;
   // the views of all leaves, one after the other, because a list per leaf would cost more than its contents
   std::vector<ConstTensorView> inputs_;
@@ -230,10 +233,21 @@ void add_components(const Leaf& leaf, const Get& get, LeafList& leaves) {
 template <class Leaf>
 struct is_per_replica : std::bool_constant<leaf_traits<Leaf>::kind == LeafKind::per_replica> {};
 
-/// Calls require_agreement for a tree whose type has PerReplica leaves: the number of leaves may differ between ranks.
+/// Makes the ranks compare the structures of a tree whose type has PerReplica leaves, even if there are none.
 template <class Tree>
 void add_structure(const Tree& tree, LeafList& leaves) {
-  if constexpr (any_leaf<Tree, is_per_replica>::value) leaves.require_agreement(structure_of(tree));
+  if constexpr (any_leaf<Tree, is_per_replica>::value) {
+    leaves.require_collective();
+    leaves.add_argument(structure_of(tree));
+  }
+}
+
+/// Makes the ranks compare the type of the result, if the caller named a type.
+template <class Result>
+void add_result_type(LeafList& leaves) {
+  if constexpr (!std::is_void_v<Result> && !std::same_as<Result, Tensor>)
+    leaves.add_argument(std::string("result ") +
+                        std::string(to_string(dtype_of<typename gathered_t<Result>::value_type>)));
 }
 
 /// Throws Error(invalid_argument) unless a PerReplica was made for the replicas of this rank.

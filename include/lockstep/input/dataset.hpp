@@ -113,7 +113,8 @@ class Dataset {
   }
 
   /// Calls `make()` once for each pass. `make()` returns a generator function. Each call of the generator function
-  /// returns the next element as std::optional<T>, or nullopt at the end.
+  /// returns the next element as std::optional<T>, or nullopt at the end. The elements may be batches: a distributed
+  /// dataset with several replicas divides them unless `batch` follows, so single elements need `batch`.
   template <class Make>
     requires requires(Make& make) {
       { make()() } -> std::convertible_to<std::optional<T>>;

@@ -46,6 +46,7 @@ std::int64_t first_of(const Tensor& tensor) { return tensor.shape()[0] == 0 ? -1
 static_assert(std::is_same_v<DistributedIterator<Tensor>::Batch, PerReplica<Tensor>>);
 static_assert(
     std::is_same_v<DistributedIterator<RowAndLabel>::Batch, std::tuple<PerReplica<Tensor>, PerReplica<Tensor>>>);
+static_assert(std::is_same_v<DistributedIterator<LabeledRow>::Batch, PerReplica<LabeledRow>>);
 static_assert(std::is_same_v<DistributedIterator<std::array<Tensor, 2>>::Batch, std::array<PerReplica<Tensor>, 2>>);
 static_assert(std::is_same_v<DistributedIterator<std::pair<Tensor, RowAndLabel>>::Batch,
                              std::pair<PerReplica<Tensor>, std::tuple<PerReplica<Tensor>, PerReplica<Tensor>>>>);
@@ -101,6 +102,21 @@ TEST(NestedBatches, have_a_spec_of_the_same_structure) {
   });
   const auto spec = input::distribute(mixed.batch(4), {ReplicaLayout({2}), 0}).element_spec();
   EXPECT_EQ(to_string(std::get<1>(spec.first).component(1)), "i64[?]");
+  const auto& [row, label] = spec.second.component(1);
+  EXPECT_EQ(to_string(row) + " " + to_string(label), "f32[?, 3] u8[?]");
+}
+
+TEST(NestedBatches, of_aggregates_are_aggregates_with_their_names) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto rows = labeled(6).map([](const RowAndLabel& element) {
+    return LabeledRow{.row = std::get<0>(element), .label = std::get<1>(element)};
+  });
+  std::int64_t sum = 0;
+  for (const auto& batch : strategy.experimental_distribute_dataset(rows.batch(4))) {
+    sum += strategy.reduce(
+        "SUM", strategy.run([](const LabeledRow& part) { return first_of(part.label) - first_of(part.row); }, batch));
+  }
+  EXPECT_EQ(sum, 10 + 10 + 10 + 0);
 }
 
 TEST(NestedBatches, of_iterators_of_v1_are_nests_too) {

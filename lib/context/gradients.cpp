@@ -71,7 +71,10 @@ Tensor own_part(ReplicaContext& replica, ConstTensorView upstream, int axis, std
   static_cast<void>(replica.all_reduce(ReduceOp::sum, sum.view()));
   const HostElements elements(std::as_const(sum).view());
   Tensor part = part_of(elements.view(), resolved, begin, extent);
-  if (is_on_host(place)) return part;
+  if (is_on_host(place)) {
+    set_cpu(part, replica.devices().front());
+    return part;
+  }
   Tensor result = Tensor::uninitialized(part.dtype(), part.shape(), nullptr, place);
   copy(result.view(), part.view());
   return result;

@@ -79,6 +79,7 @@ std::vector<Tensor> ReplicaContext::gather_views(int axis, const CommunicationOp
                       .function = {nullptr, step_.team().hooks().all_gather},
                       .options = &options,
                       .structure = structure_});
+  for (Tensor& result : results) detail::set_cpu(result, device_);
   return results;
 }
 

@@ -174,6 +174,11 @@ Tensor stacked(std::span<const Tensor> parts) {
 
 }  // namespace detail
 
+void detail::set_cpu(Tensor& tensor, Device device) noexcept {
+  const bool is_possible = tensor.device().kind == DeviceKind::cpu && device.kind == DeviceKind::cpu;
+  if (is_possible) tensor.view_.device = device;
+}
+
 void copy(TensorView target, ConstTensorView source) {
   if (target.dtype != source.dtype) {
     detail::throw_error(Code::invalid_argument,

@@ -64,7 +64,7 @@ Tensor reachable(const Tensor& tensor) {
 
 }  // namespace
 
-DeviceFetch::DeviceFetch(const std::vector<Device>& devices) {
+DeviceFetch::DeviceFetch(const std::vector<Device>& devices) : devices_(devices) {
   for (const Device device : devices) {
     memory_.push_back(device.kind == DeviceKind::gpu ? std::make_shared<FetchMemory>(device) : nullptr);
   }
@@ -104,7 +104,11 @@ void DeviceFetch::start(Leaves& batch, const std::shared_ptr<FetchMemory>& memor
 void DeviceFetch::fetch(StepBatches& step) {
   const std::size_t count = std::min(step.size(), memory_.size());
   for (std::size_t i = 0; i < count; ++i) {
-    if (memory_[i] != nullptr) start(step[i], memory_[i]);
+    if (memory_[i] != nullptr) {
+      start(step[i], memory_[i]);
+    } else {
+      for (Tensor& leaf : step[i]) detail::set_cpu(leaf, devices_[i]);
+    }
   }
   wait();
   sources_.clear();

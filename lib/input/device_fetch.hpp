@@ -30,14 +30,16 @@ class DeviceFetch {
 
   /// Host memory for the tensors of batches; pinned if the batches of any replica are copied to a GPU.
   [[nodiscard]] std::shared_ptr<MemoryResource> host_memory() const;
-  /// If a batch is for a GPU, replaces its tensors by copies on that GPU. Throws Error(unavailable) if CUDA fails, and
-  /// Error(deadline_exceeded) if a device takes too long.
+  /// If a batch is for a GPU, replaces its tensors by copies on that GPU. If a batch is for a CPU, its tensors are on
+  /// that CPU afterwards. Throws Error(unavailable) if CUDA fails, and Error(deadline_exceeded) if a device takes too
+  /// long.
   void fetch(StepBatches& step);
 
  private:
   void start(Leaves& batch, const std::shared_ptr<FetchMemory>& memory);
   void wait() const;
 
+  std::vector<Device> devices_;                       // by local replica
   std::vector<std::shared_ptr<FetchMemory>> memory_;  // by local replica; null for a CPU
   Leaves sources_;                                    // sources of pending copies
 };

@@ -150,8 +150,11 @@ void check_keeps_one_value(std::string_view call, ReduceOp op, const char* kind)
 namespace detail {
 
 Tensor placed(const Tensor& value, Device place) {
-  const bool is_there = place.kind == DeviceKind::cpu ? is_on_host(value.device()) : value.device() == place;
-  return is_there ? value : copied_to(value, place);
+  const bool is_there = is_on_host(place) ? is_on_host(value.device()) : value.device() == place;
+  if (!is_there) return copied_to(value, place);
+  Tensor there(value);
+  set_cpu(there, place);
+  return there;
 }
 
 IndexedSlices placed(const IndexedSlices& value, Device place) {

@@ -4,15 +4,20 @@
 // reduce_to, batch_reduce_to and broadcast_to, and their destinations.
 
 #include "base/check.hpp"
+#include "collectives/compared_arguments.hpp"
 #include "context/replica_team.hpp"
 #include "strategy/local_devices.hpp"
 #include "strategy/strategy_access.hpp"
 
 #include <lockstep/strategy/strategy.hpp>
 
-#include <optional>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -27,15 +32,55 @@ std::vector<detail::Cell<Result>> room_for_cells(int count) {
   return cells;
 }
 
-}  // namespace
+/// The task of this rank. In a strategy of one process, the names of all jobs mean this process.
+DeviceTask task_of(const ClusterResolver* resolver) {
+  return resolver == nullptr ? DeviceTask{} : DeviceTask{resolver->task_id(), resolver->task_type()};
+}
 
-std::optional<Device> Destinations::one_device(std::string_view call) const {
-  if (!name_) return device_;
+Device parsed_destination(std::string_view call, const std::string& name, const DeviceTask& here) {
   try {
-    return parse_device(*name_);
+    return parse_device(name, here);
   } catch (const Error& error) {
     detail::throw_error(error.code(), "{}: the destination: {}", call, error.text());
   }
+}
+
+Device device_here(Device device, std::string_view call) {
+  require_device_here(device, std::string(call) + ": destination");
+  return device;
+}
+
+/// Adds the destination of this rank as text that is equal on all ranks if they pass the same destination. The devices
+/// of values and variables differ between ranks, as do the numbers of GPUs. On a rank with one replica, a value on one
+/// device cannot be distinguished from a value on the devices of all replicas.
+void add_destination(detail::ComparedDestinations& compared, const ResultPlaces& places, bool is_value,
+                     const ReplicaLayout& layout) {
+  const auto counts = layout.counts();
+  const auto has_several = [](int replicas) { return replicas > 1; };
+  if (is_value && (places.size() > 1 || !std::all_of(counts.begin(), counts.end(), has_several))) {
+    compared.add("the devices of a value");
+  } else if (places[0].kind == DeviceKind::gpu) {
+    compared.add("a GPU");
+  } else {
+    compared.add(to_string(places[0]));
+  }
+}
+
+}  // namespace
+
+void detail::ComparedDestinations::add(std::string_view destination) {
+  if (runs_.empty() || runs_.back().first != destination) runs_.emplace_back(destination, 0);
+  ++runs_.back().second;
+}
+
+std::string detail::ComparedDestinations::text() const {
+  if (runs_.empty()) return {};
+  if (runs_.size() == 1 && runs_[0].second == 1) return "destination " + runs_[0].first;
+  std::string text("destinations");
+  for (const auto& [destination, count] : runs_) {
+    text += fmt::format("{} {} of {}", &destination == &runs_[0].first ? "" : ",", count, destination);
+  }
+  return text;
 }
 
 LeafList StrategyExtended::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
@@ -43,20 +88,52 @@ LeafList StrategyExtended::begin_reduction(std::string_view call, const ReduceOp
 }
 
 void StrategyExtended::run_reduction(std::string_view call, const LeafList& leaves,
+                                     const detail::ComparedDestinations& compared,
                                      const CommunicationOptions& options) {
+  const detail::ComparedArguments arguments(strategy_.communicator(), compared.text());
   strategy_.run_reduction(call, leaves, options);
 }
 
 void StrategyExtended::check_cross_replica(std::string_view call) const { strategy_.check_cross_replica(call); }
 
-ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinations& destinations) {
+ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinations& destinations,
+                                         detail::ComparedDestinations& compared) {
   return detail::propagate(*this, [&] {
-    if (destinations.in_host_memory()) return ResultPlaces(strategy_.local_replicas());
-    const std::optional<Device> one = destinations.one_device(call);
-    if (!one) return ResultPlaces(std::span<const Device>(strategy_.team_->devices()));
-    constexpr int one_copy = 1;
-    require_device_here(*one, std::string(call) + ": destination");
-    return ResultPlaces(one_copy, *one);
+    ResultPlaces places = places_here(call, destinations);
+    if (strategy_.communicator().size() > 1) {
+      const bool is_value = std::holds_alternative<Variable>(destinations.where_) ||
+                            std::holds_alternative<Destinations::Components>(destinations.where_);
+      add_destination(compared, places, is_value, strategy_.communicator().layout());
+    }
+    return places;
+  });
+}
+
+ResultPlaces StrategyExtended::places_here(std::string_view call, const Destinations& destinations) const {
+  if (const auto* name = std::get_if<std::string>(&destinations.where_)) {
+    return ResultPlaces(device_here(parsed_destination(call, *name, task_of(strategy_.cluster_resolver())), call));
+  }
+  if (const auto* device = std::get_if<Device>(&destinations.where_)) return ResultPlaces(device_here(*device, call));
+  const std::vector<Device>& own = strategy_.team_->devices();
+  const auto of_copies = [&own](int count, const auto& device_of) {
+    const auto is_own = [&](int i) { return device_of(i) == own[static_cast<std::size_t>(i)]; };
+    bool are_own = static_cast<std::size_t>(count) == own.size();
+    for (int i = 0; are_own && i < count; ++i) are_own = is_own(i);
+    if (are_own) return ResultPlaces(std::span<const Device>(own));
+    if (count == 1) return ResultPlaces(device_of(0));
+    std::vector<Device> devices;
+    for (int i = 0; i < count; ++i) devices.push_back(device_of(i));
+    return ResultPlaces(std::move(devices));
+  };
+  if (const auto* variable = std::get_if<Variable>(&destinations.where_)) {
+    return of_copies(variable->component_count(), [&](int i) { return variable->component(i).device(); });
+  }
+  const auto& components = std::get<Destinations::Components>(destinations.where_);
+  const bool are_one_per_replica = static_cast<std::size_t>(components.count) == own.size();
+  return of_copies(components.count, [&](int i) {
+    const auto k = static_cast<std::size_t>(i);
+    if (!components.devices.empty()) return components.devices[k];
+    return are_one_per_replica && own[k].kind == DeviceKind::cpu ? own[k] : Device{};
   });
 }
 
@@ -78,8 +155,9 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
   leaves.require_collective();
   std::vector<std::variant<TensorCells, SlicesCells>> results;
   results.reserve(pairs.size());
+  detail::ComparedDestinations compared;
   for (const ReducePair& pair : pairs) {
-    const ResultPlaces places = places_at("batch_reduce_to", pair.destinations);
+    const ResultPlaces places = places_at("batch_reduce_to", pair.destinations, compared);
     std::visit(
         [&]<class Leaf>(const Leaf& leaf) {
           using Result = detail::reduced_t<void, detail::component_t<Leaf>>;
@@ -89,7 +167,7 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
         },
         pair.value);
   }
-  run_reduction("batch_reduce_to", leaves, options);
+  run_reduction("batch_reduce_to", leaves, compared, options);
   std::vector<ReducedValue> reduced;
   reduced.reserve(pairs.size());
   for (auto& result : results) {
@@ -105,7 +183,9 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
 }
 
 void StrategyExtended::broadcast_views(ConstTensorView value, std::span<const TensorView> outputs,
+                                       const detail::ComparedDestinations& compared,
                                        const CommunicationOptions& options) {
+  const detail::ComparedArguments arguments(strategy_.communicator(), compared.text());
   const CommunicationOptions merged = StrategyAccess::options(strategy_).merged(options);
   StrategyAccess::team(strategy_).collective([&](Communicator& communicator) {
     const bool is_root = communicator.rank() == 0;

@@ -11,6 +11,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep {
 
@@ -30,6 +31,29 @@ bool StrategyExtended::variable_created_in_scope(const Variable& variable) const
   return &owner == strategy_.team_.get() || (owner.is_default() && strategy_.team_->is_default());
 }
 
+const Variable& ColocateScope::variable() const {
+  if (!variable_) {
+    detail::throw_error(Code::failed_precondition,
+                        "variable: the ColocateScope was made from devices, not from a variable; use devices()");
+  }
+  return *variable_;
+}
+
+void StrategyExtended::require_scope_of_colocation() const {
+  const ReplicaTeam& team = *strategy_.team_;
+  detail::require_no_other_strategy(team, "colocate_vars_with");
+  if (team.is_default() || thread_context().mode != Mode::outside) return;
+  detail::throw_error(Code::failed_precondition,
+                      "colocate_vars_with: called outside of the scope of {}; open strategy.scope() around it",
+                      team.title());
+}
+
+ColocateScope StrategyExtended::colocate_vars_with(std::span<const Device> devices) const {
+  require_scope_of_colocation();
+  static_cast<void>(copies_on("colocate_vars_with", devices));
+  return {std::vector<Device>(devices.begin(), devices.end()), std::nullopt};
+}
+
 ColocateScope StrategyExtended::colocate_vars_with(const Variable& variable) const {
   const ReplicaTeam& team = *strategy_.team_;
   detail::require_no_other_strategy(team, "colocate_vars_with");
@@ -40,12 +64,10 @@ ColocateScope StrategyExtended::colocate_vars_with(const Variable& variable) con
         "strategy",
         variable.name(), VariableAccess::team(variable).title(), team.title());
   }
-  if (!team.is_default() && thread_context().mode == Mode::outside) {
-    detail::throw_error(Code::failed_precondition,
-                        "colocate_vars_with: called outside of the scope of {}; open strategy.scope() around it",
-                        team.title());
-  }
-  return ColocateScope(variable);
+  require_scope_of_colocation();
+  std::vector<Device> devices;
+  for (int i = 0; i < variable.component_count(); ++i) devices.push_back(variable.component(i).device());
+  return {std::move(devices), variable};
 }
 
 std::span<const Device> StrategyExtended::non_slot_devices(std::span<const Variable> var_list) const {
@@ -71,11 +93,10 @@ ReplicaContext* StrategyExtended::replica_of_update(const Variable& variable) co
   return in_step ? context.replica : nullptr;
 }
 
-std::vector<int> StrategyExtended::copies_on(std::span<const Device> devices) const {
-  strategy_.check_cross_replica("update_non_slot");
+std::vector<int> StrategyExtended::copies_on(std::string_view call, std::span<const Device> devices) const {
   if (devices.empty()) {
-    detail::throw_error(Code::invalid_argument,
-                        "update_non_slot: the list of devices is empty; pass the result of non_slot_devices");
+    detail::throw_error(Code::invalid_argument, "{}: the list of devices is empty; pass the result of non_slot_devices",
+                        call);
   }
   const std::vector<Device>& own = strategy_.team_->devices();
   std::vector<int> copies;
@@ -83,9 +104,8 @@ std::vector<int> StrategyExtended::copies_on(std::span<const Device> devices) co
     const auto found = std::find(own.begin(), own.end(), device);
     if (found == own.end()) {
       detail::throw_error(Code::invalid_argument,
-                          "update_non_slot: device {} is not one of this rank's devices of {}; pass the result of "
-                          "non_slot_devices",
-                          to_string(device), strategy_.team_->title());
+                          "{}: device {} is not one of this rank's devices of {}; pass the result of non_slot_devices",
+                          call, to_string(device), strategy_.team_->title());
     }
     copies.push_back(static_cast<int>(found - own.begin()));
   }

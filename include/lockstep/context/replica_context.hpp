@@ -14,6 +14,7 @@
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/detail/reduced.hpp>
+#include <lockstep/values/detail/set_cpu.hpp>
 #include <lockstep/values/detail/structure.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/merge.hpp>
@@ -131,7 +132,8 @@ class LOCKSTEP_API ReplicaContext {
   ///   - If all leaves refer to elements (std::span, TensorView), they are reduced in place, and `tree` itself is
   ///     returned. Then repeated steps allocate no memory.
   ///   - If the leaves own their elements, the results are new values of the same types. A Tensor on a GPU gives a
-  ///     Tensor on the same GPU.
+  ///     Tensor on the same GPU; a Tensor in host memory gives a Tensor on the replica's device if this is a CPU, and
+  ///     otherwise a Tensor in host memory.
   ///   - The mean of integers has dtype f64. A Tensor leaf gives a Tensor of f64; a leaf with an integer type in C++
   ///     throws Error(invalid_argument).
   ///   - An IndexedSlices leaf gives the rows of all replicas, concatenated in the order of replica ids. A mean divides
@@ -155,8 +157,8 @@ class LOCKSTEP_API ReplicaContext {
   /// Concatenates each leaf of `tree` over all replicas along `axis`, in the order of replica ids, and returns the tree
   /// of the results. All leaves are gathered in one batch. All replicas.
   /// A negative `axis` counts from the end. The extents along `axis` may differ between replicas; all other extents and
-  /// the dtypes must be equal. A Tensor gives a Tensor on the device of this replica's Tensor; a vector, array or span
-  /// gives a vector.
+  /// the dtypes must be equal. A Tensor gives a Tensor on the device that all_reduce gives; a vector, array or span gives a
+  /// vector.
   /// All replicas throw the same error: Error(invalid_argument) if a leaf is a scalar or does not have the axis, or if
   /// the other extents or the dtypes differ; Error(unimplemented) for IndexedSlices.
   /// Cost: with several ranks, an additional small all_gather of the shapes.
@@ -187,6 +189,7 @@ class LOCKSTEP_API ReplicaContext {
           map_leaves(std::as_const(tree), [](const auto& leaf) { return detail::result_like(leaf, ReduceOp::max); });
       add_leaves(std::as_const(tree), result);
       broadcast_views(root, {.where = where});
+      detail::set_cpu_of_leaves(result, device_);
       return result;
     }
   }
@@ -245,12 +248,14 @@ class LOCKSTEP_API ReplicaContext {
       add_leaves(std::as_const(tree), result);
       detail::any_leaf<Plain, detail::is_sparse>::value ? all_reduce_mixed(checked, options)
                                                         : all_reduce_views(checked, options);
+      detail::set_cpu_of_leaves(result, device_);
       return result;
     }
   }
   template <class F, class... Args>
   auto merge_arguments(F& fn, std::tuple<Args...> arguments) {
     using Arguments = std::tuple<Args...>;
+    detail::set_cpu_of_leaves(arguments, device_);
     using Merged = std::invoke_result_t<F&, Strategy&, merged_t<Args>...>;
     if constexpr (std::is_void_v<Merged>) {
       auto call = [&](std::span<const detail::MergePart> parts, Strategy& strategy) {

@@ -26,6 +26,10 @@ namespace detail {
 /// A tensor with a copy of `parts`, of which there is at least one, along a new first axis. Throws
 /// Error(invalid_argument) if their shapes differ.
 [[nodiscard]] LOCKSTEP_API Tensor stacked(std::span<const Tensor> parts);
+/// If `tensor` is in host memory and `device` is a CPU, `tensor` is on `device` afterwards. Copies no elements, because
+/// all CPUs of a process share the host memory; other tensors that share the elements keep their device. Otherwise no
+/// effect. Local.
+LOCKSTEP_API void set_cpu(Tensor& tensor, Device device) noexcept;
 
 }  // namespace detail
 
@@ -133,6 +137,7 @@ class LOCKSTEP_API Tensor {
   void copy_from(ConstTensorView source);
 
  private:
+  friend void detail::set_cpu(Tensor& tensor, Device device) noexcept;
   explicit Tensor(const TensorView& view) noexcept : view_(view) {}
   void require_host_elements(DType dtype) const;
   void copy_number_to(DType dtype, void* number) const;

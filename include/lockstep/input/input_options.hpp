@@ -73,8 +73,8 @@ enum class InputReplicationMode : std::uint8_t {
 };
 
 /// Options of a distributed dataset; must be equal on all ranks. The fields that begin with experimental_ have the
-/// names and rules of tf.distribute. If all devices are CPUs, experimental_fetch_to_device and
-/// experimental_place_dataset_on_device have no effect on the batches.
+/// names and rules of tf.distribute. If all devices are CPUs, no elements are copied:
+/// experimental_fetch_to_device decides only whether batches name the replica's CPU, such as cpu:1, or cpu:0.
 struct InputOptions {
   /// See SplitPolicy. Ignored for datasets from a function.
   SplitPolicy split = SplitPolicy::fixed_chunks;

@@ -7,61 +7,88 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/device.hpp>
-#include <lockstep/core/tensor_traits.hpp>
+#include <lockstep/core/tensor_view.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
 namespace lockstep {
 
-/// The devices that get the result of a reduction. If a Destinations is made from a device, this device gets the only
-/// copy. If a Destinations is made from a distributed value or a variable, each device of the strategy gets a copy.
-/// Converts implicitly from a device, the name of a device, a distributed value, and a variable. The call that receives
-/// the Destinations parses the name. If the first component of a distributed value is in host memory, the copies are in
-/// host memory, even if the devices are GPUs.
+class StrategyExtended;
+
+/// The devices that get the result of a reduction, one copy each. Converts implicitly from a device, the name of a
+/// device, and the values that reside on devices:
+///   - A device or its name: one copy on this device. The call that receives the Destinations parses the name.
+///   - A Tensor: one copy on its device.
+///   - A PerReplica or Mirrored value: one copy on the device of each of its components. A value that resides on one
+///     device, such as the result of `reduce_to(op, value, "cpu:0")`, gives one copy there. If components are in host
+///     memory, so are the copies, even if the strategy's devices are GPUs. Numbers and vectors are on the devices of
+///     the replicas if these are CPUs, and otherwise in host memory.
+///   - A variable: one copy on the device of each of its copies.
+/// All ranks must pass the same destinations; see StrategyExtended::reduce_to.
 class LOCKSTEP_API Destinations {
  public:
   // NOLINTBEGIN(google-explicit-constructor): the value, variable, device or name stands for itself
   template <class T>
-  Destinations(const PerReplica<T>& value) : in_host_memory_(is_on_host(value.component(0))) {}
+  Destinations(const PerReplica<T>& value) : where_(components_of(value)) {}
   template <class T>
-  Destinations(const Mirrored<T>& value) : in_host_memory_(is_on_host(value.component(0))) {}
-  Destinations(const Variable&) {}
-  Destinations(Device device) : device_(device) {}
-  Destinations(std::string_view device) : name_(device) {}
-  Destinations(const char* device) : name_(device) {}
-  Destinations(const std::string& device) : name_(device) {}
+  Destinations(const Mirrored<T>& value) : where_(components_of(value)) {}
+  Destinations(const Variable& variable) : where_(variable) {}
+  Destinations(const Tensor& value) : where_(value.device()) {}
+  Destinations(Device device) : where_(device) {}
+  Destinations(std::string_view device) : where_(std::string(device)) {}
+  Destinations(const char* device) : where_(std::string(device)) {}
+  Destinations(const std::string& device) : where_(device) {}
   // NOLINTEND(google-explicit-constructor)
 
-  /// The only device; nullopt for all devices of the strategy. Local. Throws Error(invalid_argument), whose text begins
-  /// with `call`, if the name is not the name of a device.
-  [[nodiscard]] std::optional<Device> one_device(std::string_view call) const;
-  /// Whether the copies are in host memory, even if the devices are GPUs. Local.
-  [[nodiscard]] bool in_host_memory() const noexcept { return in_host_memory_; }
-
  private:
-  template <class T>
-  static bool is_on_host(const T& component) {
+  friend class StrategyExtended;
+
+  /// The components of a distributed value.
+  struct Components {
+    int count = 0;
+    std::vector<Device> devices = {};  // by component; empty for numbers and vectors
+  };
+
+  template <class Value>
+  static Components components_of(const Value& value) {
+    using T = typename Value::value_type;
+    Components result{value.size()};
     if constexpr (std::same_as<T, IndexedSlices>) {
-      return component.values.device().kind == DeviceKind::cpu;
-    } else if constexpr (TensorLike<T>) {
-      return ConstTensorView(tensor_traits<T>::view(component)).device.kind == DeviceKind::cpu;
-    } else {
-      return true;
+      for (int i = 0; i < value.size(); ++i) result.devices.push_back(value.component(i).values.device());
+    } else if constexpr (std::derived_from<T, Tensor>) {
+      for (int i = 0; i < value.size(); ++i) result.devices.push_back(value.component(i).device());
+    } else if constexpr (std::same_as<T, TensorView> || std::same_as<T, ConstTensorView>) {
+      for (int i = 0; i < value.size(); ++i) result.devices.push_back(value.component(i).device);
     }
+    return result;
   }
 
-  std::optional<Device> device_;
-  std::optional<std::string> name_;
-  bool in_host_memory_ = false;
+  std::variant<Device, std::string, Variable, Components> where_;
 };
+
+namespace detail {
+
+/// The destinations of one call as text, which the ranks compare.
+class LOCKSTEP_API ComparedDestinations {
+ public:
+  void add(std::string_view destination);
+  /// "destination cpu:1", "destinations 2 of cpu:1, 1 of a GPU"; empty if there are none.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::vector<std::pair<std::string, int>> runs_;  // equal destinations one after the other, and their number
+};
+
+}  // namespace detail
 
 /// Value of a batch_reduce_to call with values of different kinds: dense or sparse values with one component per
 /// replica, and single values that all replicas share.

@@ -31,6 +31,7 @@
 #include <lockstep/strategy/strategy_extended.hpp>
 #include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/detail/reduced.hpp>
+#include <lockstep/values/detail/set_cpu.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/variables/typed_variable.hpp>
 #include <lockstep/variables/variable.hpp>
@@ -115,7 +116,8 @@ class LOCKSTEP_API Strategy {
   /// ranks get an error as if `fn` had thrown.
   /// Result: a tree. Each leaf T that the replicas return becomes PerReplica<T>, even if all values are equal; a leaf
   /// that is a variable remains that variable. An aggregate A with tree_members becomes PerReplica<A>, in which the
-  /// members keep their names: `metrics.component(0).loss`. If `fn` returns void, run returns void.
+  /// members keep their names: `metrics.component(0).loss`. If `fn` returns void, run returns void. If a replica computes on
+  /// a CPU, the tensors in host memory that it returns are on its device, such as cpu:1.
   /// Failure: if `fn` throws on a replica, the other local replicas end at their next collective. When all local
   /// replicas have ended, run rethrows the first exception. At their next collective, the other ranks get
   /// Error(unavailable) with the text of the exception. The strategy remains usable. Throws Error(failed_precondition)
@@ -380,7 +382,10 @@ class LOCKSTEP_API Strategy {
       run_task(borrow(task), options);
     } else {
       detail::ReplicaResults<Result> results(local_replicas());
-      auto task = [&](ReplicaContext& replica) { results[replica.local_replica()].emplace(call(replica)); };
+      auto task = [&](ReplicaContext& replica) {
+        Result& result = results[replica.local_replica()].emplace(call(replica));
+        detail::set_cpu_of_leaves(result, replica.devices().front());
+      };
       run_task(borrow(task), options);
       return detail::merge_trees<Result>(local_replicas(), first_replica(),
                                          [&results](int i) -> Result& { return *results[i]; });

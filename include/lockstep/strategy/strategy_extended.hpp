@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -51,22 +52,27 @@ struct Ungrouped {
 };
 inline constexpr Ungrouped ungrouped{};
 
-/// While a ColocateScope exists, new variables are on the devices of `variable()`. Created by
-/// `StrategyExtended::colocate_vars_with`. All variables of a strategy are on all devices of the strategy in any case,
-/// so the scope has no effect. Not copyable or movable.
+/// While a ColocateScope exists, new variables are on `devices()`. Created by `StrategyExtended::colocate_vars_with`.
+/// All variables of a strategy are on all devices of the strategy in any case, so the scope has no effect. Not copyable
+/// or movable.
 class LOCKSTEP_API [[nodiscard]] ColocateScope {
  public:
   ColocateScope(const ColocateScope&) = delete;
   ColocateScope& operator=(const ColocateScope&) = delete;
   ~ColocateScope() = default;
 
-  [[nodiscard]] const Variable& variable() const noexcept { return variable_; }
+  /// The devices that were given, or the devices of the variable that was given.
+  [[nodiscard]] std::span<const Device> devices() const noexcept { return devices_; }
+  /// Throws Error(failed_precondition) if devices were given.
+  [[deprecated("use devices()")]] [[nodiscard]] const Variable& variable() const;
 
  private:
   friend class StrategyExtended;
-  explicit ColocateScope(const Variable& variable) : variable_(variable) {}
+  ColocateScope(std::vector<Device> devices, std::optional<Variable> variable)
+      : devices_(std::move(devices)), variable_(std::move(variable)) {}
 
-  Variable variable_;
+  std::vector<Device> devices_;
+  std::optional<Variable> variable_;
 };
 
 /// Returned by `Strategy::extended()`; exists as long as the strategy. Methods must be called in cross-replica context,
@@ -84,28 +90,35 @@ class LOCKSTEP_API StrategyExtended {
 
   /// Returns the reduction of `value` over all replicas, with one copy on each device of `destinations`: each leaf of
   /// `value` becomes a Mirrored value, as each becomes a result in Strategy::reduce. `destinations`
-  /// is a Variable (which is not written), a PerReplica or Mirrored value, a Device, or the name of a device.
-  /// Collective.
+  /// is a Variable (which is not written), a PerReplica or Mirrored value, a Tensor, a Device, or the name of a device;
+  /// see Destinations. Collective.
+  ///
+  /// A name may be that of the task of this rank, such as "/job:worker/replica:0/task:1/device:CPU:0" on rank 1. All
+  /// ranks must pass the same destinations: CPUs with the same number, or GPUs (each rank has its own numbers), or
+  /// values and variables.
   ///
   /// PerReplica<IndexedSlices> gives the rows of all replicas, concatenated in the order of replica ids; for a mean,
   /// the rows are divided by the number of replicas. Values other than PerReplica are treated as in Strategy::reduce:
   /// with several replicas, the mean of one value is the value itself, and a sum is an error. Memory: a Tensor for a
   /// GPU is in the memory of the GPU. For Tensors in host memory, the strategy keeps up to 16 MiB of freed memory and
   /// reuses it. Results of other types are in host memory.
-  /// Failure: Error(invalid_argument) if components of this rank differ in dtype or shape; Error(mismatch) if dtypes or
-  /// shapes differ between ranks; Error(unavailable) for a GPU that does not exist. If a device is out of memory, this
-  /// rank throws std::bad_alloc, and the other ranks get Error(unavailable) with the text of this exception.
+  /// Failure: Error(invalid_argument) if components of this rank differ in dtype or shape, and for the name of a device
+  /// of another task; Error(mismatch) if dtypes, shapes or destinations differ between ranks, unless every value is one
+  /// value, which needs no communication; Error(unavailable) for a GPU that does not exist. If a device is out of
+  /// memory, this rank throws std::bad_alloc, and the other ranks get Error(unavailable) with the text of this
+  /// exception.
   template <class Tree>
   [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Tree& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
     if constexpr (detail::can_be_reduced<Tree>()) {
       LeafList leaves = begin_reduction("reduce_to", op);
       detail::add_structure(value, leaves);
-      const ResultPlaces places = places_at("reduce_to", destinations);
+      detail::ComparedDestinations compared;
+      const ResultPlaces places = places_at("reduce_to", destinations, compared);
       auto copies = detail::propagate(*this, [&] {
         return map_leaves(value, [&](const auto& leaf) { return detail::start_copies_of(leaf, places, leaves); });
       });
-      run_reduction("reduce_to", leaves, options);
+      run_reduction("reduce_to", leaves, compared, options);
       return map_leaves(copies, [&](auto& leaf) { return detail::mirrored_copies(leaf.value, places); });
     }
   }
@@ -120,14 +133,15 @@ class LOCKSTEP_API StrategyExtended {
     if constexpr (detail::can_be_reduced<Value>()) {
       LeafList leaves = begin_reduction("batch_reduce_to", op);
       leaves.require_collective();
+      detail::ComparedDestinations compared;
       std::vector<ResultPlaces> places;
       places.reserve(value_destination_pairs.size());
       for (const auto& [value, destination] : value_destination_pairs) {
         detail::add_structure(value, leaves);
-        places.push_back(places_at("batch_reduce_to", destination));
+        places.push_back(places_at("batch_reduce_to", destination, compared));
       }
       if constexpr (detail::is_per_replica_tensor<Value>) {
-        return reduce_tensors(leaves, value_destination_pairs, places, options);
+        return reduce_tensors(leaves, value_destination_pairs, places, compared, options);
       } else {
         const auto start = [&](std::size_t k) {
           return map_leaves(value_destination_pairs[k].first,
@@ -137,7 +151,7 @@ class LOCKSTEP_API StrategyExtended {
         detail::propagate(*this, [&] {
           for (std::size_t k = 0; k < places.size(); ++k) copies.push_back(start(k));
         });
-        run_reduction("batch_reduce_to", leaves, options);
+        run_reduction("batch_reduce_to", leaves, compared, options);
         const auto result = [&](std::size_t k) {
           return map_leaves(copies[k], [&](auto& leaf) { return detail::mirrored_copies(leaf.value, places[k]); });
         };
@@ -157,7 +171,7 @@ class LOCKSTEP_API StrategyExtended {
                                                           const CommunicationOptions& options = {});
 
   /// Returns copies of the `value` of rank 0, one on each device of `destinations`. Collective. Throws Error(mismatch)
-  /// if dtypes or shapes differ between ranks. If `value` is a number, returns this rank's `value`.
+  /// if dtypes, shapes or destinations differ between ranks. If `value` is a number, returns this rank's `value`.
   template <class Value>
   [[nodiscard]] auto broadcast_to(const Value& value, const Destinations& destinations,
                                   const CommunicationOptions& options = {}) {
@@ -167,7 +181,8 @@ class LOCKSTEP_API StrategyExtended {
     } else if constexpr (detail::can_be_reduced<Value, detail::is_not_tensor>()) {
       using Result = detail::owning_t<Value>;
       std::vector<detail::Cell<Result>> cells;
-      const ResultPlaces places = places_at("broadcast_to", destinations);
+      detail::ComparedDestinations compared;
+      const ResultPlaces places = places_at("broadcast_to", destinations, compared);
       const LeafList leaves = leaves_for("broadcast_to", ReduceOp::max);
       cells.reserve(static_cast<std::size_t>(places.size()));
       detail::propagate(*this, [&] {
@@ -175,14 +190,16 @@ class LOCKSTEP_API StrategyExtended {
       });
       std::vector<TensorView> outputs;
       for (auto& cell : cells) outputs.push_back(tensor_traits<Result>::view(cell.value));
-      broadcast_views(tensor_traits<Value>::view(value), outputs, options);
+      broadcast_views(tensor_traits<Value>::view(value), outputs, compared, options);
       return detail::mirrored_of<Result>(cells);
     }
   }
 
   /// Calls `fn(component, args...)` for every copy of `variable` on this rank, in update context, one copy after the
   /// other. Local; all ranks must make the same updates. A variable that was created outside every scope has one copy.
-  /// `component` is a std::span<T> for a MirroredVariable<T>, and a TensorView for a Variable.
+  /// In update context, calls on a variable read and write one copy only: for the page's
+  /// `update(v, lambda v, a: v.assign(a), a)` write `update(v, [](auto& v, auto a) { v.assign(a); }, a)`.
+  /// `updatable_component` gives the elements of this copy.
   /// Arguments: in place of a PerReplica or Mirrored leaf, `fn` gets the leaf's component for the replica of the copy.
   /// All other arguments are passed by reference; if `fn` reads a variable, it gets the copy of the same replica. In
   /// place of tf.distribute's arguments by name, pass an aggregate. Throws Error(invalid_argument) if a PerReplica
@@ -239,6 +256,10 @@ class LOCKSTEP_API StrategyExtended {
   /// Error(failed_precondition) outside the scope or step of this strategy, and Error(invalid_argument) for a variable
   /// of another strategy.
   [[nodiscard]] ColocateScope colocate_vars_with(const Variable& variable) const;
+  /// As above, for variables on `devices`, such as the result of non_slot_devices. Throws Error(failed_precondition)
+  /// outside the scope or step of this strategy, and Error(invalid_argument) for an empty list and for a device that
+  /// this rank's replicas do not have.
+  [[nodiscard]] ColocateScope colocate_vars_with(std::span<const Device> devices) const;
 
   /// Returns the variable to which a component belongs, and any other value unchanged. Therefore `value` is always an
   /// element of `experimental_local_results(value_container(value))`. Local.
@@ -258,12 +279,14 @@ class LOCKSTEP_API StrategyExtended {
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
   /// Propagates to the ranks of the strategy, for detail::propagate.
   friend void detail::propagate_current_exception(const StrategyExtended& extended, detail::FoundBy found_by);
-  void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
+  void run_reduction(std::string_view call, const LeafList& leaves, const detail::ComparedDestinations& compared,
+                     const CommunicationOptions& options);
   /// batch_reduce_to of tensors, without an allocation for each tensor.
   template <class T, class Destination>
   std::vector<Mirrored<detail::owning_t<T>>> reduce_tensors(
       LeafList& leaves, const std::vector<std::pair<PerReplica<T>, Destination>>& pairs,
-      const std::vector<ResultPlaces>& places, const CommunicationOptions& options) {
+      const std::vector<ResultPlaces>& places, const detail::ComparedDestinations& compared,
+      const CommunicationOptions& options) {
     std::size_t components = 0;
     std::size_t copies = 0;
     for (std::size_t k = 0; k < pairs.size(); ++k) {
@@ -277,7 +300,7 @@ class LOCKSTEP_API StrategyExtended {
       for (std::size_t k = 0; k < pairs.size(); ++k)
         detail::start_tensor_copies(pairs[k].first, places[k], leaves, cells);
     });
-    run_reduction("batch_reduce_to", leaves, options);
+    run_reduction("batch_reduce_to", leaves, compared, options);
     std::vector<Mirrored<detail::owning_t<T>>> results;
     results.reserve(pairs.size());
     std::size_t next = 0;
@@ -326,7 +349,8 @@ class LOCKSTEP_API StrategyExtended {
     static_assert(std::is_invocable_v<F&, decltype(detail::argument_part(args, 0))...>,
                   "update_non_slot: the function must be callable as fn(args...), where distributed arguments come as "
                   "one component");
-    const std::vector<int> copies = copies_on(devices);
+    check_cross_replica("update_non_slot");
+    const std::vector<int> copies = copies_on("update_non_slot", devices);
     check_arguments_of("update_non_slot", nullptr, args...);
     return detail::call_for_copies<grouping>(static_cast<int>(copies.size()), [&](int k) {
       [[maybe_unused]] const int i = copies[static_cast<std::size_t>(k)];
@@ -345,12 +369,18 @@ class LOCKSTEP_API StrategyExtended {
     const auto check = [&] { detail::check_arguments(call, own_replicas(), args...); };
     replica != nullptr ? check() : detail::propagate(*this, check);
   }
-  /// Indices of the local copies on `devices`, in the order of `devices`.
-  [[nodiscard]] std::vector<int> copies_on(std::span<const Device> devices) const;
-  void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs, const CommunicationOptions& options);
+  /// Indices of the local copies on `devices`, in the order of `devices`. Throws Error(invalid_argument), whose text
+  /// begins with `call`, for an empty list and for a device that this rank's replicas do not have.
+  [[nodiscard]] std::vector<int> copies_on(std::string_view call, std::span<const Device> devices) const;
+  void require_scope_of_colocation() const;
+  void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs,
+                       const detail::ComparedDestinations& compared, const CommunicationOptions& options);
   void check_cross_replica(std::string_view call) const;
-  /// Devices of this rank on which `destinations` requests copies.
-  [[nodiscard]] ResultPlaces places_at(std::string_view call, const Destinations& destinations);
+  /// Devices of this rank on which `destinations` requests copies. If there are other ranks, adds the destinations to
+  /// `compared`.
+  [[nodiscard]] ResultPlaces places_at(std::string_view call, const Destinations& destinations,
+                                       detail::ComparedDestinations& compared);
+  [[nodiscard]] ResultPlaces places_here(std::string_view call, const Destinations& destinations) const;
   /// An empty list of leaves, with the memory for results of this strategy.
   [[nodiscard]] LeafList leaves_for(std::string_view call, ReduceOp op) const;
   [[nodiscard]] detail::LocalReplicas own_replicas() const noexcept;

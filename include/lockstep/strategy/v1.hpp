@@ -6,12 +6,14 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/core/device.hpp>
 #include <lockstep/input/array_dataset.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
+#include <lockstep/values/detail/set_cpu.hpp>
 #include <lockstep/values/merge.hpp>
 
 #include <concepts>
@@ -130,15 +132,16 @@ class StrategyMethods : public Base {
     detail::check_replication_mode(replication_mode);
     const int replicas = this->num_replicas_in_sync();
     const Dataset<T> dataset = std::invoke(input_fn, InputContext(1, 0, replicas));
+    const auto own_devices = this->extended().worker_devices();
     return InputIterator<T>(
-        [dataset, replicas] {
+        [dataset, devices = std::vector<Device>(own_devices.begin(), own_devices.end())] {
           const auto pass = std::make_shared<DatasetIterator<T>>(dataset.iterate());
-          return [pass, replicas]() -> std::optional<merged_t<T>> {
+          return [pass, devices]() -> std::optional<merged_t<T>> {
             std::vector<T> inputs;
-            while (static_cast<int>(inputs.size()) < replicas) {
+            for (const Device device : devices) {
               std::optional<T> element = pass->get_next_as_optional();
               if (!element) return std::nullopt;
-              inputs.push_back(std::move(*element));
+              lockstep::detail::set_cpu_of_leaves(inputs.emplace_back(std::move(*element)), device);
             }
             return lockstep::detail::merge_trees<T>(
                 replicas, 0, [&inputs](int i) -> T& { return inputs[static_cast<std::size_t>(i)]; });

@@ -143,6 +143,95 @@ TEST(ReduceTo, with_an_invalid_device_name_is_refused_on_all_ranks) {
   });
 }
 
+TEST(ReduceTo, with_the_name_of_a_device_of_another_task_is_refused_on_all_ranks) {
+  on_workers({1, 2}, [](Strategy& strategy) {
+    StrategyExtended& extended = strategy.extended();
+    const int rank = strategy.communicator().rank();
+    const auto x = strategy.run([] { return 1.0F; });
+    const auto name = [](int task) { return "/job:worker/replica:0/task:" + std::to_string(task) + "/device:CPU:0"; };
+    expect_error(rank == 0 ? Code::invalid_argument : Code::unavailable,
+                 {"reduce_to: the destination", name(1), "another task", "this rank is task 0 of job worker"},
+                 [&] { (void)extended.reduce_to("SUM", x, name(1)); });
+    expect_error(rank == 1 ? Code::invalid_argument : Code::unavailable,
+                 {"broadcast_to: the destination", name(0), "another task"},
+                 [&] { (void)extended.broadcast_to(Tensor::scalar(1.0F), name(0)); });
+    EXPECT_EQ(extended.reduce_to("SUM", x, name(rank)).value(), 3.0F);
+    EXPECT_EQ(extended.reduce_to("SUM", x, "/job:localhost/replica:0/task:0/device:CPU:0").value(), 3.0F);
+  });
+}
+
+TEST(ReduceTo, compares_its_destinations_between_ranks) {
+  for (const std::vector<int>& layout : {std::vector<int>{1, 1}, {2, 2}, {1, 2}}) {
+    on_workers(layout, [](Strategy& strategy) {
+      StrategyExtended& extended = strategy.extended();
+      const bool is_first = strategy.communicator().rank() == 0;
+      const auto x = strategy.run([] { return Tensor::scalar(1.0F); });
+      const auto sparse = strategy.run([] { return slices({1}, {1, 2}, 5); });
+      const Variable variable = strategy.variable<float>(1.0F);
+      const Destinations other_cpu = is_first ? Destinations("cpu:0") : Destinations("cpu:1");
+      const Destinations other_kind = is_first ? Destinations("cpu:0") : Destinations(x);
+      const auto expect_mismatch = [](const std::vector<std::string>& texts, const auto& call) {
+        expect_error(Code::mismatch, texts, call);
+      };
+      expect_mismatch({"rank 0 calls all_reduce sum", "with destination cpu:0", "with destination cpu:1"},
+                      [&] { (void)extended.reduce_to("SUM", x, other_cpu); });
+      expect_mismatch({"with destination cpu:0", "with destination the devices of a value"},
+                      [&] { (void)extended.reduce_to("SUM", x, other_kind); });
+      expect_mismatch({"with destination cpu:0", "with destination cpu:1"},
+                      [&] { (void)extended.reduce_to("SUM", sparse, other_cpu); });
+      expect_mismatch({"broadcast", "with destination cpu:0", "with destination cpu:1"},
+                      [&] { (void)extended.broadcast_to(Tensor::scalar(1.0F), other_cpu); });
+      expect_mismatch({"with destinations 1 of cpu:0, 1 of cpu:1", "with destinations 2 of cpu:0"}, [&] {
+        (void)extended.batch_reduce_to("SUM",
+                                       std::vector{std::pair(x, "cpu:0"), std::pair(x, is_first ? "cpu:0" : "cpu:1")});
+      });
+      expect_mismatch({"with destinations 1 of cpu:0, 1 of cpu:1"}, [&] {
+        (void)extended.batch_reduce_to("SUM", std::vector<ReducePair>{{x, "cpu:0"}, {x, is_first ? "cpu:0" : "cpu:1"}});
+      });
+      // equal after normalization
+      const Destinations value = is_first ? Destinations(x) : Destinations(variable);
+      EXPECT_EQ(extended.reduce_to("SUM", x, value).size(), strategy.experimental_local_results(x).size());
+      const Destinations cpu_1 = is_first ? Destinations("CPU:1") : Destinations(Device{DeviceKind::cpu, 1});
+      EXPECT_EQ(to_string(extended.reduce_to("SUM", x, cpu_1).component(0).device()), "cpu:1");
+      const auto total = extended.reduce_to("SUM", x, "cpu:0");
+      EXPECT_EQ(extended.reduce_to("SUM", x, total).size(), 1);
+    });
+  }
+}
+
+TEST(ReduceTo, compares_its_destinations_also_in_calls_with_options) {
+  on_workers({1, 1}, [](Strategy& strategy) {
+    const auto x = strategy.run([] { return Tensor::scalar(1.0F); });
+    const Destinations other = strategy.communicator().rank() == 0 ? Destinations("cpu:0") : Destinations("cpu:1");
+    expect_error(Code::mismatch, {"with destination cpu:0", "with destination cpu:1"},
+                 [&] { (void)strategy.extended().reduce_to("SUM", x, other, {.bytes_per_pack = 1}); });
+  });
+}
+
+TEST(ReduceTo, gives_a_copy_on_each_device_on_which_the_destination_resides) {
+  MirroredStrategy strategy = mirrored(2);
+  StrategyExtended& extended = strategy.extended();
+  const auto x = strategy.run([] { return Tensor::scalar(1.0F); });
+  const auto devices_of = [](const Mirrored<Tensor>& copies) {
+    std::vector<std::string> names;
+    for (int i = 0; i < copies.size(); ++i) names.push_back(to_string(copies.component(i).device()));
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  const auto on_second = extended.reduce_to("SUM", x, "cpu:1");
+  EXPECT_EQ(devices_of(extended.reduce_to("SUM", x, on_second)), Names{"cpu:1"});
+  EXPECT_EQ(devices_of(extended.broadcast_to(Tensor::scalar(1.0F), on_second)), Names{"cpu:1"});
+  EXPECT_EQ(devices_of(extended.reduce_to("SUM", x, x.component(1))), Names{"cpu:1"});
+  EXPECT_EQ(devices_of(extended.reduce_to("SUM", x, get_strategy().variable<float>(1.0F))), Names{"cpu:0"});
+  EXPECT_EQ(devices_of(extended.reduce_to("SUM", x, strategy.variable<float>(1.0F))), (Names{"cpu:0", "cpu:1"}));
+  EXPECT_EQ(devices_of(extended.reduce_to("SUM", x, PerReplica<float>({1, 2}))), (Names{"cpu:0", "cpu:1"}));
+  EXPECT_EQ(devices_of(extended.reduce_to("SUM", x, Mirrored<Tensor>({x.component(1), x.component(0)}))),
+            (Names{"cpu:1", "cpu:0"}));
+  EXPECT_EQ(extended.reduce_to("SUM", PerReplica<float>({1, 2}), on_second).size(), 1);
+  const auto batch = extended.batch_reduce_to("SUM", std::vector{std::pair(x, on_second), std::pair(x, on_second)});
+  EXPECT_EQ(devices_of(batch[1]), Names{"cpu:1"});
+}
+
 TEST(BatchReduceTo, reuses_the_memory_of_earlier_results) {
   for (const int count : {1, 3}) {
     MirroredStrategy strategy = mirrored(count);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <concepts>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -161,11 +162,45 @@ TEST(ColocateVarsWith, takes_a_variable_of_this_strategy_in_its_scope) {
   expect_error(Code::invalid_argument, {"colocate_vars_with", "\"p\"", "the default strategy"},
                [&] { (void)strategy.extended().colocate_vars_with(plain); });
   const ColocateScope colocate = strategy.extended().colocate_vars_with(variable);
-  EXPECT_TRUE(colocate.variable() == variable);
+  ASSERT_EQ(colocate.devices().size(), 2U);
+  EXPECT_EQ(to_string(colocate.devices()[1]), "cpu:1");
   const auto slot = make_variable<float>(0.0F);
   ASSERT_EQ(slot.component_count(), 2);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(slot.component(i).device(), variable.component(i).device());
 }
+
+TEST(ColocateVarsWith, takes_devices_of_this_rank_in_its_scope) {
+  MirroredStrategy strategy = mirrored(2);
+  StrategyExtended& extended = strategy.extended();
+  const auto devices = extended.non_slot_devices();
+  expect_error(Code::failed_precondition, {"colocate_vars_with", "strategy.scope()"},
+               [&] { (void)extended.colocate_vars_with(devices); });
+  const Scope scope = strategy.scope();
+  const ColocateScope colocate = extended.colocate_vars_with(devices);
+  EXPECT_TRUE(std::ranges::equal(colocate.devices(), devices));
+  EXPECT_EQ(make_variable<float>(0.0F).component_count(), 2);
+  EXPECT_EQ(extended.colocate_vars_with(devices.first(1)).devices().size(), 1U);
+  const Device missing[] = {{DeviceKind::cpu, 0}, {DeviceKind::cpu, 7}};
+  expect_error(Code::invalid_argument, {"colocate_vars_with", "device cpu:7", "non_slot_devices"},
+               [&] { (void)extended.colocate_vars_with(missing); });
+  expect_error(Code::invalid_argument, {"colocate_vars_with", "empty"},
+               [&] { (void)extended.colocate_vars_with(std::span<const Device>()); });
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+TEST(ColocateVarsWith, still_names_the_variable_that_was_given) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto variable = strategy.variable<float>(1.0F);
+  const Scope scope = strategy.scope();
+  EXPECT_TRUE(strategy.extended().colocate_vars_with(variable).variable() == variable);
+  expect_error(Code::failed_precondition, {"devices()"}, [&] {
+    (void)strategy.extended().colocate_vars_with(strategy.extended().non_slot_devices()).variable();
+  });
+}
+
+#pragma GCC diagnostic pop
 
 }  // namespace
 }  // namespace lockstep::test

@@ -47,25 +47,25 @@ struct Sharing {
   const StrategyExtended* strategy = nullptr;  ///< an on_read variable of this strategy has a value per replica
 };
 
-/// Devices of the copies of a result: one device, a list of devices, or host memory.
+/// Devices of the copies of a result: one device, or a list of devices.
 class ResultPlaces {
  public:
-  explicit ResultPlaces(int count, Device device = {}) noexcept : count_(count), device_(device) {}
-  /// Refers to the list `devices`, which must outlive the object.
-  explicit ResultPlaces(std::span<const Device> devices) noexcept
-      : count_(static_cast<int>(devices.size())), devices_(devices) {}
+  explicit ResultPlaces(Device device) noexcept : device_(device) {}
+  /// Refers to the list `devices`, which must outlive the object and must not be empty.
+  explicit ResultPlaces(std::span<const Device> devices) noexcept : devices_(devices) {}
+  explicit ResultPlaces(std::vector<Device> devices) noexcept : own_(std::move(devices)), devices_(own_) {}
+  ResultPlaces(ResultPlaces&&) noexcept = default;
+  ResultPlaces& operator=(ResultPlaces&&) noexcept = default;
 
-  [[nodiscard]] int size() const noexcept { return count_; }
-  /// The device of copy `copy`, if it is a GPU; Device{} for every CPU.
+  [[nodiscard]] int size() const noexcept { return devices_.empty() ? 1 : static_cast<int>(devices_.size()); }
   [[nodiscard]] Device operator[](int copy) const noexcept {
-    const Device device = devices_.empty() ? device_ : devices_[static_cast<std::size_t>(copy)];
-    return device.kind == DeviceKind::gpu ? device : Device{};
+    return devices_.empty() ? device_ : devices_[static_cast<std::size_t>(copy)];
   }
 
  private:
-  int count_;
   Device device_;
-  std::span<const Device> devices_;
+  std::vector<Device> own_;
+  std::span<const Device> devices_;  // may refer to the elements of own_, which do not move with the object
 };
 
 /// The leaves of one call, without their C++ types: dense components (tensors), sparse components (IndexedSlices), and
@@ -256,7 +256,8 @@ void check_leaf([[maybe_unused]] const Leaf& leaf, [[maybe_unused]] const LeafLi
   if constexpr (leaf_traits<Leaf>::kind == LeafKind::per_replica) leaves.check_replicas(leaf);
 }
 
-/// Returns `value` itself if it is at `place`, otherwise a copy at `place`. All CPUs are the same place.
+/// Returns a tensor at `place` with the elements of `value`: `value` itself if it is there, or if both are CPUs, which
+/// share the host memory; otherwise a copy.
 [[nodiscard]] LOCKSTEP_API Tensor placed(const Tensor& value, Device place);
 [[nodiscard]] LOCKSTEP_API IndexedSlices placed(const IndexedSlices& value, Device place);
 
@@ -374,7 +375,7 @@ void add_outputs(Tree& cells, LeafList& leaves) {
   for_each_leaf(cells, [&](auto& cell) {
     if (!leaves.is_reduced(k++)) return;
     add_output(cell.value, leaves);
-    leaves.end_outputs(ResultPlaces(1));
+    leaves.end_outputs(ResultPlaces(Device{}));
   });
 }
 
@@ -403,7 +404,10 @@ void start_copies(const Leaf& leaf, const Get& get, const ResultPlaces& places, 
     if (!reduced) cells[first].value = cells[first].value.clone();  // results share no memory with values
     for (int i = 1; i < places.size(); ++i) cells.push_back({leaves.copy_of_result(cells[first].value, places[i])});
   } else {
-    for (int i = 1; i < places.size(); ++i) cells.push_back({Result(cells[first].value)});
+    for (int i = 1; i < places.size(); ++i) {
+      cells.push_back({Result(cells[first].value)});
+      if constexpr (std::same_as<Result, IndexedSlices>) cells.back().value = placed(cells.back().value, places[i]);
+    }
   }
   if (!reduced) return;
   for (std::size_t i = first; i < cells.size(); ++i) leaves.add_output(cells[i].value);

@@ -37,15 +37,24 @@ std::shared_ptr<ReplicaTeam> make_default_team() {
   return team;
 }
 
+std::shared_ptr<ReplicaTeam> make_team(std::initializer_list<std::string_view> names) {
+  if (names.size() == 0) return make_default_team();
+  return make_team(parse_devices({names.begin(), names.end()}));
+}
+
 }  // namespace
 
-MirroredStrategy::MirroredStrategy() : Strategy(StrategyOfTheLibrary{.team = make_default_team()}) {}
+MirroredStrategy::MirroredStrategy() : MirroredStrategy(std::nullopt) {}
+MirroredStrategy::MirroredStrategy(std::nullopt_t /*devices*/, std::shared_ptr<CrossDeviceOps> cross_device_ops)
+    : Strategy(StrategyOfTheLibrary{.team = make_default_team(), .ops = std::move(cross_device_ops)}) {}
+MirroredStrategy::MirroredStrategy(std::shared_ptr<CrossDeviceOps> cross_device_ops)
+    : MirroredStrategy(std::nullopt, std::move(cross_device_ops)) {}
 MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices,
                                    std::shared_ptr<CrossDeviceOps> cross_device_ops)
     : MirroredStrategy(parse_devices(devices), std::move(cross_device_ops)) {}
 MirroredStrategy::MirroredStrategy(std::initializer_list<std::string_view> devices,
                                    std::shared_ptr<CrossDeviceOps> cross_device_ops)
-    : MirroredStrategy(std::vector<std::string>(devices.begin(), devices.end()), std::move(cross_device_ops)) {}
+    : Strategy(StrategyOfTheLibrary{.team = make_team(devices), .ops = std::move(cross_device_ops)}) {}
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices, std::shared_ptr<CrossDeviceOps> cross_device_ops)
     : Strategy(StrategyOfTheLibrary{.team = make_team(std::move(devices)), .ops = std::move(cross_device_ops)}) {}
 

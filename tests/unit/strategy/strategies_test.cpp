@@ -4,6 +4,9 @@
 #include "unit/strategy/strategies.hpp"
 #include "support/errors.hpp"
 
+#include <memory>
+#include <optional>
+
 namespace lockstep::test {
 namespace {
 
@@ -31,6 +34,47 @@ TEST(Mirrored_, has_a_replica_on_each_device) {
   EXPECT_EQ(strategy.num_replicas_in_sync(), 2);
   EXPECT_EQ(names(strategy.extended().worker_devices()), (std::vector<std::string>{"cpu:0", "cpu:1"}));
   EXPECT_EQ(MirroredStrategy().num_replicas_in_sync(), 1);
+}
+
+TEST(OneDevice, refuses_the_name_of_a_device_of_another_task) {
+  EXPECT_EQ(names(OneDeviceStrategy("/job:localhost/replica:0/task:0/device:CPU:2").extended().worker_devices()),
+            (std::vector<std::string>{"cpu:2"}));
+  expect_error(Code::invalid_argument, {"\"/job:worker/task:1/device:CPU:0\"", "another task", "this rank is task 0"},
+               [] { OneDeviceStrategy strategy("/job:worker/task:1/device:CPU:0"); });
+  expect_error(Code::invalid_argument, {"/replica:1/cpu:0", "replica 1", "only replica 0"},
+               [] { MirroredStrategy strategy({"cpu:1", "/replica:1/cpu:0"}); });
+  expect_error(Code::invalid_argument, {"/task:3/cpu:0", "another task"},
+               [] { MirroredStrategy strategy(std::vector<std::string>{"/task:3/cpu:0"}); });
+}
+
+TEST(Mirrored_, has_the_default_devices_if_none_are_given) {
+  class Mine : public CrossDeviceOps {
+   public:
+    [[nodiscard]] std::string describe() const override { return "Mine"; }
+    [[nodiscard]] bool is_canonical() const noexcept override { return true; }
+
+   protected:
+    void do_batch_reduce(Communicator&, std::span<const Item> items, ReduceOp op,
+                         const CommunicationOptions&) override {
+      for (const Item& item : items) reduce_local(item.inputs, item.outputs, op);
+    }
+  };
+  const auto ops = std::make_shared<Mine>();
+  const auto has_defaults = [](const Strategy& strategy) {
+    return strategy.describe().find("reducer: Mine") != std::string::npos &&
+           strategy.num_replicas_in_sync() == MirroredStrategy().num_replicas_in_sync();
+  };
+  EXPECT_TRUE(has_defaults(MirroredStrategy(ops)));
+  EXPECT_TRUE(has_defaults(MirroredStrategy(std::nullopt, ops)));
+  EXPECT_TRUE(has_defaults(MirroredStrategy({}, ops)));
+  EXPECT_TRUE(has_defaults(v1::MirroredStrategy(ops)));
+  EXPECT_TRUE(has_defaults(v1::MirroredStrategy(std::nullopt, ops)));
+  EXPECT_EQ(MirroredStrategy({}).num_replicas_in_sync(), MirroredStrategy().num_replicas_in_sync());
+  EXPECT_EQ(MirroredStrategy(std::nullopt).num_replicas_in_sync(), MirroredStrategy().num_replicas_in_sync());
+  EXPECT_EQ(v1::MirroredStrategy().num_replicas_in_sync(), MirroredStrategy().num_replicas_in_sync());
+  EXPECT_EQ(MirroredStrategy({"cpu:0", "cpu:1"}, ops).num_replicas_in_sync(), 2);
+  expect_error(Code::invalid_argument, {"the list of devices is empty"},
+               [] { MirroredStrategy strategy(std::vector<std::string>{}); });
 }
 
 TEST(Mirrored_, takes_names_in_braces) {

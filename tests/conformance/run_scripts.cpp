@@ -85,7 +85,7 @@ void add_scripts_of_run(Scripts& scripts) {
   scripts["P27"] = [] {
     return Script{[](World& world) {
       return result_of(
-          world.strategy().run(RunOptions{}, [](const Tensor& x) { return 2 * x; }, world.operand_as<Tensor>("x")));
+          world.strategy().run([](const Tensor& x) { return 2 * x; }, world.operand_as<Tensor>("x"), RunOptions{}));
     }};
   };
   scripts["P161"] = [] {

@@ -17,7 +17,7 @@ TEST(OneDeviceStrategyPage, class_description) {
   EXPECT_EQ(to_string(v.component(0).device()), "cpu:0");
   const auto step_fn = [](int x) { return x * 2; };
   int result = 0;
-  for (int i = 0; i < 10; ++i) result += strategy.run(step_fn, i).value();
+  for (int i = 0; i < 10; ++i) result += strategy.run(step_fn, i);
   EXPECT_EQ(result, 90);
 }
 
@@ -45,7 +45,7 @@ TEST(OneDeviceStrategyPage, experimental_assign_to_logical_device) {
     for (const float x : inputs) output.push_back(x + x);
     return strategy.experimental_assign_to_logical_device(output, 0);
   };
-  EXPECT_EQ(strategy.run(step_fn, std::vector<float>{1, 2}).value(), (std::vector<float>{2, 4}));
+  EXPECT_EQ(strategy.run(step_fn, std::vector<float>{1, 2}), (std::vector<float>{2, 4}));
   // the sample's replicas have two logical devices, these have one
   expect_error(Code::invalid_argument, {"logical"},
                [&] { (void)strategy.experimental_assign_to_logical_device(1.0F, 1); });
@@ -129,7 +129,7 @@ TEST(OneDeviceStrategyPage, experimental_replicate_to_logical_devices) {
     for (std::size_t i = 0; i < labels.size(); ++i) loss += everywhere[i] - split.elements<float>()[i];
     return loss;
   };
-  EXPECT_EQ(strategy.run(step_fn, Tensor(DType::f32, Shape{2, 1, 1, 1}), std::vector<float>{1, 2}).value(), 3.0F);
+  EXPECT_EQ(strategy.run(step_fn, Tensor(DType::f32, Shape{2, 1, 1, 1}), std::vector<float>{1, 2}), 3.0F);
 }
 
 TEST(OneDeviceStrategyPage, experimental_split_to_logical_devices) {

@@ -66,6 +66,8 @@ LOCKSTEP_API void check_logical_split(const Shape& shape, std::span<const int> p
 
 }  // namespace detail
 
+class OneDeviceStrategy;
+
 /// Argument of Strategy's constructor. Defined only inside the library, so only the library can construct a Strategy.
 struct StrategyOfTheLibrary;
 
@@ -101,11 +103,11 @@ class LOCKSTEP_API Strategy {
   /// Throws Error(failed_precondition) inside the scope of another strategy, and in a step function.
   Scope scope();
 
-  /// Calls `fn(replica, args...)` or `fn(args...)` once on every local replica. Local; Collective if `fn` calls a
-  /// collective.
+  /// `run(fn, args...)` and `run(fn, args..., RunOptions{...})` call `fn(replica, args...)` or `fn(args...)` once on
+  /// every local replica. The options are not an argument of `fn`. Local; Collective if `fn` calls a collective.
   ///
   /// Threads: the first replica runs on this thread, and every other replica on a separate thread. All replicas run at
-  /// the same time unless `options` says otherwise, so `fn` must be safe for concurrent calls.
+  /// the same time unless the options say otherwise, so `fn` must be safe for concurrent calls.
   /// Arguments: each argument is a tree. In place of a PerReplica or Mirrored leaf, a replica gets its component of the
   /// leaf. A tree with PerReplica or Mirrored leaves is passed as a tree of the components and of copies of all other
   /// leaves; an aggregate with such leaves becomes the tuple of its members. All other arguments, including variables,
@@ -125,23 +127,22 @@ class LOCKSTEP_API Strategy {
   template <class F, class... Args>
     requires(!std::same_as<std::remove_cvref_t<F>, RunOptions>)
   auto run(F&& fn, Args&&... args) {
-    return run(RunOptions{}, std::forward<F>(fn), std::forward<Args>(args)...);
+    return detail::with_run_options(
+        [this, &fn](const RunOptions& options, auto&... rest) {
+          return run_checked(detail::MergeOfResults{own_replicas()}, options, fn, rest...);
+        },
+        args...);
   }
   template <class F, class... Args>
-  auto run(const RunOptions& options, F&& fn, Args&&... args) {
-    constexpr bool takes_replica =
-        std::is_invocable_v<F&, ReplicaContext&, decltype(detail::argument_part(args, 0))...>;
-    constexpr bool takes_arguments = std::is_invocable_v<F&, decltype(detail::argument_part(args, 0))...>;
-    static_assert(takes_replica || takes_arguments,
-                  "run: the function must be callable as fn(ReplicaContext&, args...) or as fn(args...), with the args "
-                  "of this call, one by one; PerReplica and Mirrored ones come as one component");
-    if constexpr (takes_replica || takes_arguments) return run_on_replicas<takes_replica>(options, fn, args...);
+  [[deprecated("use run(fn, args..., options)")]] auto run(const RunOptions& options, F&& fn, Args&&... args) {
+    return run_checked(detail::MergeOfResults{own_replicas()}, options, fn, args...);
   }
 
   /// Older name of `run`.
   template <class F, class... Args>
+    requires(!std::same_as<std::remove_cvref_t<F>, RunOptions>)
   auto experimental_run_v2(F&& fn, Args&&... args) {
-    return run(RunOptions{}, std::forward<F>(fn), std::forward<Args>(args)...);
+    return run(std::forward<F>(fn), std::forward<Args>(args)...);
   }
 
   /// Reduces each PerReplica leaf of `value` over all replicas, all dense leaves in one collective. All ranks get the
@@ -356,6 +357,7 @@ class LOCKSTEP_API Strategy {
  private:
   friend class Scope;
   friend void experimental_set_strategy(Strategy* strategy);
+  friend class OneDeviceStrategy;
   friend class StrategyExtended;
   friend class detail::UpdateScope;
   friend struct StrategyAccess;  // for the library itself
@@ -364,8 +366,18 @@ class LOCKSTEP_API Strategy {
   static ReplicaTask borrow(Task& task) {
     return {&task, [](void* object, ReplicaContext& replica) { (*static_cast<Task*>(object))(replica); }};
   }
-  template <bool takes_replica, class F, class... Args>
-  auto run_on_replicas(const RunOptions& options, F& fn, Args&... args) {
+  template <class Merge, class F, class... Args>
+  auto run_checked(const Merge& merge, const RunOptions& options, F& fn, Args&... args) {
+    constexpr bool takes_replica =
+        std::is_invocable_v<F&, ReplicaContext&, decltype(detail::argument_part(args, 0))...>;
+    constexpr bool takes_arguments = std::is_invocable_v<F&, decltype(detail::argument_part(args, 0))...>;
+    static_assert(takes_replica || takes_arguments,
+                  "run: the function must be callable as fn(ReplicaContext&, args...) or as fn(args...), with the args "
+                  "of this call, one by one; PerReplica and Mirrored ones come as one component");
+    if constexpr (takes_replica || takes_arguments) return run_on_replicas<takes_replica>(merge, options, fn, args...);
+  }
+  template <bool takes_replica, class Merge, class F, class... Args>
+  auto run_on_replicas([[maybe_unused]] const Merge& merge, const RunOptions& options, F& fn, Args&... args) {
     const auto call = [&](ReplicaContext& replica) -> decltype(auto) {
       const int local = replica.local_replica();
       detail::check_arguments("run", own_replicas(), args...);  // in the step, which propagates errors to other ranks
@@ -387,8 +399,7 @@ class LOCKSTEP_API Strategy {
         detail::set_cpu_of_leaves(result, replica.devices().front());
       };
       run_task(borrow(task), options);
-      return detail::merge_trees<Result>(local_replicas(), first_replica(),
-                                         [&results](int i) -> Result& { return *results[i]; });
+      return merge(results);
     }
   }
   void run_task(ReplicaTask task, const RunOptions& options);
@@ -485,7 +496,7 @@ class LOCKSTEP_API Strategy {
 
 template <class F, class... Args>
 auto StrategyExtended::call_for_each_replica(F&& fn, Args&&... args) {
-  return strategy_.run(RunOptions{}, std::forward<F>(fn), std::forward<Args>(args)...);
+  return strategy_.run(std::forward<F>(fn), std::forward<Args>(args)...);
 }
 
 }  // namespace lockstep

@@ -55,11 +55,13 @@ TEST(Rendezvous, of_sequential_replicas_runs_them_in_order) {
   const int count = 11;
   MirroredStrategy strategy = mirrored(count);
   std::vector<int> order;
-  strategy.run({.mode = RunMode::sequential}, [&](ReplicaContext& replica) {
-    order.push_back(replica.replica_id_in_sync_group());
-    EXPECT_EQ(replica.all_reduce(ReduceOp::sum, 1), count);
-    order.push_back(replica.replica_id_in_sync_group());
-  });
+  strategy.run(
+      [&](ReplicaContext& replica) {
+        order.push_back(replica.replica_id_in_sync_group());
+        EXPECT_EQ(replica.all_reduce(ReduceOp::sum, 1), count);
+        order.push_back(replica.replica_id_in_sync_group());
+      },
+      RunOptions{.mode = RunMode::sequential});
   ASSERT_EQ(order.size(), static_cast<std::size_t>(2 * count));
   for (int i = 0; i < count; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
 }

@@ -84,19 +84,19 @@ TEST(Names, in_errors_are_those_of_the_functions_that_were_called) {
 
 TEST(RunOptions_, for_tpus_are_ignored_with_one_warning) {
   MirroredStrategy strategy = mirrored(2);
-  EXPECT_EQ(log_of([&] { strategy.run(RunOptions{}, [] {}); }), "");
+  EXPECT_EQ(log_of([&] { strategy.run([] {}, RunOptions{}); }), "");
   RunOptions options;
   options.experimental_xla_options = XlaOptions{};
   options.experimental_bucketizing_dynamic_shape = true;
   PerReplica<int> result({0});
-  const std::string log = log_of([&] { result = strategy.run(options, [](int x) { return x; }, 4); });
+  const std::string log = log_of([&] { result = strategy.run([](int x) { return x; }, 4, options); });
   EXPECT_EQ(components(result), (std::vector<int>{4, 4}));
   EXPECT_NE(log.find("experimental_xla_options"), std::string::npos) << log;
   EXPECT_NE(log.find("MirroredStrategy ignores"), std::string::npos) << log;
-  EXPECT_EQ(log_of([&] { strategy.run(options, [] {}); }), "");
+  EXPECT_EQ(log_of([&] { strategy.run([] {}, options); }), "");
   MirroredStrategy another = mirrored(2);
   options = {.experimental_enable_dynamic_batch_size = false};
-  EXPECT_NE(log_of([&] { another.run(options, [] {}); }).find("experimental_enable_dynamic_batch_size"),
+  EXPECT_NE(log_of([&] { another.run([] {}, options); }).find("experimental_enable_dynamic_batch_size"),
             std::string::npos);
 }
 
@@ -207,7 +207,7 @@ TEST(Run, keeps_empty_results_empty) {
 
 TEST(Run, moves_the_value_of_one_replica_out) {
   OneDeviceStrategy strategy;
-  const auto value = strategy.run([] { return std::make_unique<int>(5); }).value();
+  const auto value = strategy.run([] { return std::make_unique<int>(5); });
   EXPECT_EQ(*value, 5);
   const auto values = mirrored(6).run([](ReplicaContext& replica) { return replica.local_replica(); });
   EXPECT_EQ(components(values), (std::vector<int>{0, 1, 2, 3, 4, 5}));

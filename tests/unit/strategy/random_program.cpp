@@ -216,7 +216,7 @@ void Program::call_run(Dice& dice, int depth) {
   switch (dice.roll(4)) {
     case 0:
       count("Strategy::run(options)");
-      ids = mine_.run({.mode = RunMode::sequential}, step);
+      ids = mine_.run(step, RunOptions{.mode = RunMode::sequential});
       break;
     case 1:
       count("StrategyExtended::call_for_each_replica");

@@ -104,6 +104,39 @@ TEST(Reduce, of_one_value_with_one_replica_is_that_value) {
   EXPECT_EQ(get_strategy().reduce(ReduceOp::mean, Floats{1, 2, 3}, 0), 2.0F);
 }
 
+TEST(OneDeviceReduce, returns_the_value_as_it_is_in_its_type) {
+  OneDeviceStrategy one;
+  const int mean = one.reduce("MEAN", one.run([] { return 5; }));
+  EXPECT_EQ(mean, 5);
+  EXPECT_EQ(one.reduce("SUM", std::vector<int>{1, 2}), (std::vector<int>{1, 2}));
+  EXPECT_EQ(one.reduce(ReduceOp::prod, std::pair(1, Floats{2, 3})), std::pair(1, Floats{2, 3}));
+  EXPECT_EQ(one.reduce<double>("MEAN", std::vector<int>{1, 2}, 0), 1.5);
+  EXPECT_EQ(one.reduce<double>("MEAN", 5), 5.0);
+  EXPECT_EQ(one.reduce("MEAN", std::map<std::string, PerReplica<int>>{{"k", PerReplica<int>({4})}}),
+            (std::map<std::string, int>{{"k", 4}}));
+  const auto values = one.experimental_distribute_values_from_function([](const ValueContext&) { return 3; });
+  EXPECT_EQ(one.reduce("MEAN", values), 3);
+  EXPECT_EQ(one.reduce("MEAN", one.run([](int x) { return 2 * x; }, values)), 6);
+  for (const auto& batch : one.experimental_distribute_dataset(Dataset<Tensor>::range(3).batch(3))) {
+    EXPECT_EQ(one.reduce("MEAN", batch).dtype(), DType::i64);
+    EXPECT_EQ(one.reduce("SUM", one.run([](const Tensor& x) { return x.element_count(); }, batch)), 3);
+  }
+  const auto variable = one.variable<float>(2.0F);
+  EXPECT_EQ(elements_of<float>(one.reduce("SUM", variable)), (Floats{2}));
+  EXPECT_EQ(one.experimental_local_results(one.run([] { return 5; })), (std::vector<int>{5}));
+  Strategy& general = one;
+  EXPECT_EQ(general.reduce("SUM", general.run([] { return 5; })), 5);
+}
+
+TEST(OneDeviceReduce, refuses_what_every_strategy_refuses) {
+  OneDeviceStrategy one;
+  expect_error(Code::invalid_argument, {"reduce", "TOTAL"}, [&] { (void)one.reduce("TOTAL", 1); });
+  expect_error(Code::failed_precondition, {"reduce", "replica context"},
+               [&] { one.run([&] { (void)one.reduce("SUM", 1); }); });
+  expect_error(Code::invalid_argument, {"reduce", "2 components", "1 replica"},
+               [&] { (void)one.reduce("SUM", PerReplica<int>({1, 2})); });
+}
+
 TEST(ReduceAxis, counts_elements_not_replicas) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<Floats> uneven({{5, 6}, {7}});

@@ -52,14 +52,16 @@ TEST(Run, runs_replicas_at_the_same_time) {
 TEST(Run, in_sequential_mode_runs_one_replica_at_a_time_in_order) {
   MirroredStrategy strategy = mirrored(3);
   std::vector<std::string> log;  // needs no lock: replicas run one at a time
-  strategy.run({.mode = RunMode::sequential}, [&](ReplicaContext& replica) {
-    const std::string id = std::to_string(replica.replica_id_in_sync_group());
-    log.push_back("a" + id);
-    (void)replica.all_reduce(ReduceOp::sum, 1.0F);
-    log.push_back("b" + id);
-    replica.merge_call([&](Strategy&) { log.push_back("merge"); });
-    log.push_back("c" + id);
-  });
+  strategy.run(
+      [&](ReplicaContext& replica) {
+        const std::string id = std::to_string(replica.replica_id_in_sync_group());
+        log.push_back("a" + id);
+        (void)replica.all_reduce(ReduceOp::sum, 1.0F);
+        log.push_back("b" + id);
+        replica.merge_call([&](Strategy&) { log.push_back("merge"); });
+        log.push_back("c" + id);
+      },
+      RunOptions{.mode = RunMode::sequential});
   EXPECT_EQ(log, (std::vector<std::string>{"a0", "a1", "a2", "b0", "b1", "b2", "merge", "c0", "c1", "c2"}));
 }
 
@@ -125,9 +127,44 @@ TEST(Run, refuses_results_of_different_structure) {
 }
 
 TEST(Run, with_one_replica_gives_a_value_that_unwraps) {
-  OneDeviceStrategy strategy("cpu:0");
+  MirroredStrategy strategy = mirrored(1);
   EXPECT_EQ(strategy.run([](float x) { return 2 * x; }, 3.0F).value(), 6.0F);
 }
+
+TEST(Run, takes_its_options_after_the_arguments) {
+  MirroredStrategy strategy = mirrored(3);
+  std::vector<int> order;  // needs no lock: replicas run one at a time
+  const RunOptions one_at_a_time{.mode = RunMode::sequential};
+  const auto step = [&](ReplicaContext& replica, int a, const std::string& b) {
+    order.push_back(replica.local_replica());
+    return std::to_string(a) + b;
+  };
+  EXPECT_EQ(components(strategy.run(step, PerReplica<int>({1, 2, 3}), "x", one_at_a_time)),
+            (std::vector<std::string>{"1x", "2x", "3x"}));
+  EXPECT_EQ(components(strategy.experimental_run_v2(step, 4, "y", RunOptions{.mode = RunMode::sequential})),
+            std::vector<std::string>(3, "4y"));
+  strategy.extended().call_for_each_replica(step, 5, "z", one_at_a_time);
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2}));
+  OneDeviceStrategy one;
+  EXPECT_EQ(one.run([](int x) { return 2 * x; }, 3, one_at_a_time), 6);
+  EXPECT_EQ(one.experimental_run_v2([] { return 7; }, one_at_a_time), 7);
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+TEST(Run, still_takes_its_options_before_the_function) {
+  MirroredStrategy strategy = mirrored(2);
+  std::vector<int> order;
+  const auto step = [&](ReplicaContext& replica, int x) {
+    order.push_back(replica.local_replica());
+    return x + replica.local_replica();
+  };
+  EXPECT_EQ(components(strategy.run({.mode = RunMode::sequential}, step, 5)), (std::vector<int>{5, 6}));
+  EXPECT_EQ(order, (std::vector<int>{0, 1}));
+}
+
+#pragma GCC diagnostic pop
 
 TEST(Run, executes_every_one_of_many_short_steps) {
   MirroredStrategy strategy = mirrored(4);
@@ -194,11 +231,12 @@ TEST(RunFailure, passes_exceptions_that_are_not_std_exceptions) {
 TEST(RunFailure, in_sequential_mode_starts_no_further_replica) {
   MirroredStrategy strategy = mirrored(3);
   int started = 0;
-  EXPECT_THROW(strategy.run({.mode = RunMode::sequential},
-                            [&] {
-                              ++started;
-                              throw std::runtime_error("boom");
-                            }),
+  EXPECT_THROW(strategy.run(
+                   [&] {
+                     ++started;
+                     throw std::runtime_error("boom");
+                   },
+                   RunOptions{.mode = RunMode::sequential}),
                std::runtime_error);
   EXPECT_EQ(started, 1);
 }
@@ -227,9 +265,11 @@ TEST(RunFailure, of_a_replica_that_returns_early_is_detected_at_once) {
                    {"replica " + std::to_string(early) + " returned from the step",
                     "waits in all_reduce at strategy/run_test.cpp:", "each must make the same calls"},
                    [&] {
-                     strategy.run({.mode = mode}, [&](ReplicaContext& replica) {
-                       if (replica.local_replica() != early) (void)replica.all_reduce(ReduceOp::sum, 1.0F);
-                     });
+                     strategy.run(
+                         [&](ReplicaContext& replica) {
+                           if (replica.local_replica() != early) (void)replica.all_reduce(ReduceOp::sum, 1.0F);
+                         },
+                         RunOptions{.mode = mode});
                    });
       strategy.run([](ReplicaContext& replica) { (void)replica.all_reduce(ReduceOp::sum, 1.0F); });
     }

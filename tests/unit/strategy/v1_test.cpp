@@ -107,7 +107,7 @@ TEST(V1, strategies_can_be_used_as_strategies) {
   EXPECT_EQ(strategy.num_replicas_in_sync(), 2);
   EXPECT_EQ(strategy.experimental_local_results(x), components(x));
   v1::OneDeviceStrategy one;
-  EXPECT_EQ(one.run([](int i) { return 2 * i; }, 4).value(), 8);
+  EXPECT_EQ(one.run([](int i) { return 2 * i; }, 4), 8);
   auto iterator = one.make_dataset_iterator(Dataset<Tensor>::range(4).batch(2));
   iterator.initialize();
   EXPECT_EQ(rows(iterator.get_next()), (Rows{{0, 1}}));

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <lockstep/context/run_options.hpp>
 #include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>
@@ -15,11 +16,31 @@
 #include <concepts>
 #include <cstddef>
 #include <optional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace lockstep::detail {
+
+template <class... Args>
+inline constexpr bool ends_with_options = false;
+template <class First, class... Rest>
+inline constexpr bool ends_with_options<First, Rest...> =
+    std::same_as<std::remove_cvref_t<std::tuple_element_t<sizeof...(Rest), std::tuple<First, Rest...>>>, RunOptions>;
+
+/// Returns `call(options, args...)`: if the last of `args` is RunOptions, it is `options`, and not an argument.
+template <class Call, class... Args>
+auto with_run_options(const Call& call, Args&... args) {
+  if constexpr (ends_with_options<Args...>) {
+    const auto all = std::tie(args...);
+    return [&]<std::size_t... k>(std::index_sequence<k...>) {
+      return call(std::get<sizeof...(k)>(all), std::get<k>(all)...);
+    }(std::make_index_sequence<sizeof...(Args) - 1>{});
+  } else {
+    return call(RunOptions{}, args...);
+  }
+}
 
 /// The part of `argument` that local replica `local` gets. Only a tree with distributed leaves (PerReplica or Mirrored)
 /// is copied; in all other cases the result is a reference.
@@ -103,6 +124,16 @@ class ReplicaResults {
   static constexpr int few = 4;
   std::array<std::optional<T>, few> inside_{};
   std::vector<std::optional<T>> more_;
+};
+
+/// Merges the results of the replicas `own` to one tree, and moves from them.
+struct MergeOfResults {
+  LocalReplicas own;
+
+  template <class Result>
+  auto operator()(ReplicaResults<Result>& results) const {
+    return merge_trees<Result>(own.count, own.first, [&results](int i) -> Result& { return *results[i]; });
+  }
 };
 
 }  // namespace lockstep::detail

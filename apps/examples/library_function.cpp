@@ -15,7 +15,7 @@ using Variable = lockstep::MirroredVariable<float>;
 
 /// In cross-replica context: updates the moving average with `mean`, on every device that has a copy.
 void follow(lockstep::Strategy& strategy, const Variable& average, float mean) {
-  strategy.extended().update(average, [mean](std::span<float> copy) { copy[0] = 0.75F * copy[0] + 0.25F * mean; });
+  strategy.extended().update(average, [mean](auto& v) { v.assign(0.75F * v + 0.25F * mean); });
 }
 
 /// Updates the moving average with the mean of `batch`, of which each replica has a part. Like any write to a mirrored

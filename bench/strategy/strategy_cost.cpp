@@ -172,9 +172,11 @@ class StrategyBench {
 
   StrategyCost update() {
     const auto variable = strategy_.variable<float>(std::vector<float>(tensor_elements));
-    const Pairs rounds(
-        rounds_,
-        timed([&] { strategy_.extended().update(variable, [](std::span<float> copy) { copy.front() += 1; }); }), {});
+    const Pairs rounds(rounds_, timed([&] {
+                         strategy_.extended().update(variable,
+                                                     [](const auto& copy) { copy.updatable_component().front() += 1; });
+                       }),
+                       {});
     const float expected = static_cast<float>((rounds_ + 1) * calls_per_round);
     return cost("update of one variable", "", rounds, variable.elements().front() == expected);
   }

@@ -29,11 +29,12 @@ std::vector<Variable> Adam::do_state() const {
 }
 
 void Adam::do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) {
-  const auto step =
-      replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
+  const auto step = replica.update(
+      steps_, [](const auto& steps) { return static_cast<double>(++steps.updatable_component().front()); });
   const detail::AdamFactors factors = detail::adam_factors(options_, learning_rate, step);
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
-    replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
+    replica.update(parameters_[k], [&](const Variable& variable) {
+      const TensorView parameter = variable.updatable_component();
       const detail::GradientOnDevice gradient(gradients[k], parameter.device);
       detail::adam_step(parameter, detail::copy_to_write(means_[k]), detail::copy_to_write(squares_[k]),
                         gradient.view(), factors);

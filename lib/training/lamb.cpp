@@ -96,14 +96,15 @@ std::vector<Variable> Lamb::do_state() const {
 }
 
 void Lamb::do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) {
-  const auto step =
-      replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
+  const auto step = replica.update(
+      steps_, [](const auto& steps) { return static_cast<double>(++steps.updatable_component().front()); });
   // in f64, because in f32 the difference 1 - beta^t loses all its digits if beta is near 1 and t is small
   const auto correction = [step](float beta) { return static_cast<float>(1.0 - std::pow(double{beta}, step)); };
   const detail::LambFactors factors{correction(options_.beta_1), correction(options_.beta_2), options_.epsilon,
                                     options_.weight_decay};
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
-    replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
+    replica.update(parameters_[k], [&](const Variable& variable) {
+      const TensorView parameter = variable.updatable_component();
       const TensorView mean = detail::copy_to_write(means_[k]);
       const TensorView square = detail::copy_to_write(squares_[k]);
       const detail::GradientOnDevice gradient(gradients[k], parameter.device);

@@ -20,7 +20,8 @@ std::vector<Variable> Sgd::do_state() const { return {movements_.begin(), moveme
 
 void Sgd::do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) {
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
-    replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
+    replica.update(parameters_[k], [&](const Variable& variable) {
+      const TensorView parameter = variable.updatable_component();
       const detail::GradientOnDevice gradient(gradients[k], parameter.device);
       if (movements_.empty()) {
         detail::sgd_step(parameter, gradient.view(), learning_rate);

@@ -170,12 +170,13 @@ struct ShardedOptimizer::State {
     LocalReplica& local = locals[static_cast<std::size_t>(replica.local_replica())];
     std::optional<detail::AdamFactors> factors;
     if (adam) {
-      const auto step =
-          replica.update(*steps, [](std::span<std::int64_t> count) { return static_cast<double>(++count.front()); });
+      const auto step = replica.update(
+          *steps, [](const auto& count) { return static_cast<double>(++count.updatable_component().front()); });
       factors = detail::adam_factors(*adam, learning_rate, step);
     }
     for (std::size_t k = 0; k < parameters.size(); ++k) {
-      replica.update(static_cast<const Variable&>(parameters[k]), [&](const TensorView& parameter) {
+      replica.update(parameters[k], [&](const Variable& variable) {
+        const TensorView parameter = variable.updatable_component();
         local.parameters[k] = parameter;
         const Division& division = divisions[k];
         const TensorView& gradient = local.gradients[k];

@@ -66,7 +66,7 @@ Json context_call(World& world, const Json& step) {
     const Scope scope = world.strategy().scope();
     std::vector<Json> seen;
     world.strategy().extended().update(world.variable(step["variable"].get<std::string>()),
-                                       [&](const TensorView&) { seen.push_back(seen_from_outside_of_run(world)); });
+                                       [&](const Variable&) { seen.push_back(seen_from_outside_of_run(world)); });
     return result_of(PerReplica<Json>(std::move(seen), world.first_replica()));
   }
   return world.in_context(step, [&] { return seen_from_outside_of_run(world); });

@@ -242,7 +242,7 @@ void add_scripts_of_merging(Scripts& scripts) {
                       replica.merge_call(
                           [&](Strategy& strategy, const P& g) {
                             strategy.extended().update(
-                                v, [&](const TensorView&, const Tensor& total) { v.assign_sub(total); },
+                                v, [&](const Variable&, const Tensor& total) { v.assign_sub(total); },
                                 strategy.extended().reduce_to(ReduceOp::sum, g, v));
                           },
                           id_tensor(replica, 1));
@@ -272,7 +272,8 @@ void add_scripts_of_update(Scripts& scripts) {
           const Variable& v = world.variable("v");
           const Mirrored<Tensor> a({Tensor::scalar(3.0F), Tensor::scalar(3.0F)});
           world.strategy().extended().update(
-              v, [&](const TensorView&, const std::map<std::string, Tensor>& named) { v.assign_add(named.at("a")); },
+              v,
+              [](const Variable& copy, const std::map<std::string, Tensor>& named) { copy.assign_add(named.at("a")); },
               std::map<std::string, Mirrored<Tensor>>{{"a", a}});
           return result_of(world.components("v"));
         },
@@ -280,14 +281,14 @@ void add_scripts_of_update(Scripts& scripts) {
           const Scope scope = world.strategy().scope();
           const Variable& v = world.variable("v");
           const Mirrored<Tensor> result =
-              world.strategy().extended().update(v, [&](const TensorView&) { return 10 * v.read(); });
+              world.strategy().extended().update(v, [](const Variable& copy) { return 10 * copy.read(); });
           return {"mirrored", result_of(result)};
         },
         [](World& world) {
           const Scope scope = world.strategy().scope();
           const Variable& v = world.variable("v");
           return result_of(
-              world.strategy().extended().update(ungrouped, v, [&](const TensorView&) { return 10 * v.read(); }));
+              world.strategy().extended().update(ungrouped, v, [](const Variable& copy) { return 10 * copy.read(); }));
         }};
   };
   scripts["P214"] = [] {
@@ -296,7 +297,7 @@ void add_scripts_of_update(Scripts& scripts) {
       const Variable& v = world.variable("v");
       Json seen = Json::array();
       int copy = 0;
-      world.strategy().extended().update(v, [&](const TensorView&) {
+      world.strategy().extended().update(v, [&](const Variable&) {
         if (copy++ == 1) v.assign(Tensor::scalar(100.0F));
         seen.push_back(result_of(v.read()));
       });
@@ -307,7 +308,7 @@ void add_scripts_of_update(Scripts& scripts) {
     return Script{[](World& world) {
       const Variable& v = world.variable("v");
       world.strategy().run([&] {
-        world.strategy().extended().update(v, [&](const TensorView&) { v.assign_add(Tensor::scalar(5.0F)); });
+        world.strategy().extended().update(v, [](const Variable& copy) { copy.assign_add(Tensor::scalar(5.0F)); });
       });
       return result_of(world.components("v"));
     }};

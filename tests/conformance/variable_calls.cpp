@@ -46,7 +46,7 @@ Json write_components(World& world, const Json& step, const Value& value, const 
   }
   if (where == "update") {
     const Scope scope = world.strategy().scope();
-    world.strategy().extended().update(variable, [&](const auto&, const auto& mine) { fn(variable, mine); }, value);
+    world.strategy().extended().update(variable, [&](const auto& copy, const auto& mine) { fn(copy, mine); }, value);
     return "ok";
   }
   throw std::logic_error("a value with a component for each replica is written by the replicas");
@@ -93,7 +93,7 @@ Json read_in_context(World& world, const Json& step, const std::function<Tensor(
   if (where == "update") {
     const Scope scope = world.strategy().scope();
     std::vector<Tensor> copies;
-    world.strategy().extended().update(variable, [&](const auto&) { copies.push_back(fn(variable.read())); });
+    world.strategy().extended().update(variable, [&](const auto& copy) { copies.push_back(fn(copy.read())); });
     return result_of(P(std::move(copies), world.first_replica()));
   }
   return world.in_context(step, [&] { return result_of(fn(variable.read())); });
@@ -111,18 +111,7 @@ Json add_call(World& world, const Json& step) {
 
 // ---- update ----
 
-/// A copy of the component that the function of an update gets. Throws if that is not the copy of `variable` that the
-/// update context reads.
-Tensor given(const Variable& variable, const TensorView& component) {
-  const ConstTensorView read = variable.view();
-  if (read.data != component.data || read.device != component.device)
-    throw std::logic_error("update gives its function another copy than the variable has in that context");
-  Tensor value = Tensor::uninitialized(component.dtype, component.shape, nullptr, component.device);
-  copy(value.view(), component);
-  return value;
-}
-
-/// The functions of `update` by their text, on a component and their arguments.
+/// The functions of `update` by their text, on the variable and their arguments.
 Json update_call(World& world, const Json& step) {
   const Scope scope = world.strategy().scope();
   const Variable& variable = variable_of(world, step);
@@ -131,38 +120,32 @@ Json update_call(World& world, const Json& step) {
   const Json args = step.value("args", Json::array());
   const DType dtype = variable.dtype();
   const auto arg = [&](std::size_t k) { return world.per_replica(args[k], dtype); };
-  const auto write = [&](const TensorView& v, const Tensor& value) {
-    static_cast<void>(given(variable, v));
-    copy(v, value.view());
-  };
   if (text == "(v, a) -> v.assign(a)") {
-    extended.update(variable, write, arg(0));
+    extended.update(variable, [](const auto& v, const auto& a) { v.assign(a); }, arg(0));
     return "ok";
   }
   if (text == "(v, a) -> v.assign_add(a)") {
-    extended.update(variable, [&](const TensorView& v, const Tensor& a) { write(v, given(variable, v) + a); }, arg(0));
+    extended.update(variable, [](const auto& v, const auto& a) { v.assign_add(a); }, arg(0));
     return "ok";
   }
   if (text == "(v, a, b) -> v.assign_add(a * b)") {
     extended.update(
-        variable, [&](const TensorView& v, const Tensor& a, const Tensor& b) { write(v, given(variable, v) + a * b); },
+        variable, [](const auto& v, const Tensor& a, const Tensor& b) { v.assign_add(a * b); },
         tensor_of(args[0], dtype), arg(1));
     return "ok";
   }
   if (text == "(v, w) -> v.assign(w)") {
     extended.update(
-        variable, [&](const TensorView& v, const Variable& w) { write(v, w.read()); },
-        world.variable(args[0].get<std::string>()));
+        variable, [](const auto& v, const auto& w) { v.assign(w); }, world.variable(args[0].get<std::string>()));
     return "ok";
   }
   if (text == "(v, c) -> (identity(c), {'k': identity(c)})") {
     using Named = std::map<std::string, Tensor>;
     return result_of(extended.update(
-        ungrouped, variable, [](const TensorView&, const Tensor& c) { return std::tuple(c, Named{{"k", c}}); },
-        arg(0)));
+        ungrouped, variable, [](const auto&, const Tensor& c) { return std::tuple(c, Named{{"k", c}}); }, arg(0)));
   }
   if (text == "(v) -> v + 1") {
-    return result_of(extended.update(ungrouped, variable, [&](const TensorView& v) { return given(variable, v) + 1; }));
+    return result_of(extended.update(ungrouped, variable, [](const auto& v) { return v.read() + 1; }));
   }
   throw std::logic_error("no code for " + text);
 }

@@ -225,7 +225,8 @@ class Soak {
   void save() {
     ++saved_;
     strategy_->run([&](lockstep::ReplicaContext& replica) {
-      replica.update(*variable_, [&](const lockstep::TensorView& view) {
+      replica.update(*variable_, [&](const lockstep::Variable& variable) {
+        const lockstep::TensorView view = variable.updatable_component();
         float* values = static_cast<float*>(view.data);
         std::fill(values, values + view.element_count(), static_cast<float>(saved_ % 1000));
       });

@@ -32,7 +32,7 @@ TEST(StrategyExtendedPage, replica_context_and_cross_replica_context) {
     EXPECT_FALSE(in_cross_replica_context());
     replica.merge_call([&](Strategy& current) {
       EXPECT_TRUE(in_cross_replica_context());
-      current.extended().update(v, [](std::span<float>) { EXPECT_EQ(get_replica_context(), nullptr); });
+      current.extended().update(v, [](const auto&) { EXPECT_EQ(get_replica_context(), nullptr); });
     });
   });
 }
@@ -69,7 +69,7 @@ TEST(StrategyExtendedPage, how_to_update_a_variable) {
               const auto sums = current.extended().batch_reduce_to(ReduceOp::sum, pairs);  // 3.
               for (std::size_t k = 0; k < pairs.size(); ++k) {
                 current.extended().update(  // 4.
-                    pairs[k].second, [](std::span<float> copy, float sum) { copy[0] -= sum; }, sums[k]);
+                    pairs[k].second, [](auto& v, float sum) { v.assign_sub(sum); }, sums[k]);
               }
             },
             std::vector{std::pair(update, a), std::pair(2 * update, b)});
@@ -94,19 +94,29 @@ TEST(StrategyExtendedPage, colocate_vars_with) {
     const ColocateScope colocate = strategy.extended().colocate_vars_with(var1);
     return std::pair(make_variable<float>(2.0F), make_variable<float>(3.0F));
   }();
-  const auto fn = [](std::span<float> v1, const MirroredVariable<float>& v2, const MirroredVariable<float>& v3) {
-    v1[0] += v2.value() * v3.value();
-  };
+  const auto fn = [](auto& v1, auto& v2, auto& v3) { v1.assign_add(v2.value() * v3.value()); };
   strategy.extended().update(var1, fn, var2, var3);
   EXPECT_EQ(copies(var1), (std::vector<std::vector<float>>{{7}, {7}}));
+}
+
+TEST(StrategyExtendedPage, non_slot_devices) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const Scope scope = strategy.scope();
+  const std::vector<Variable> var_list{make_variable<float>(1.0F)};
+  const auto step = [&] {
+    const ColocateScope colocate =
+        strategy.extended().colocate_vars_with(strategy.extended().non_slot_devices(var_list));
+    return make_variable<float>(2.0F);
+  }();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(step.component(i).device(), var_list[0].component(i).device());
 }
 
 TEST(StrategyExtendedPage, update) {
   MirroredStrategy strategy({"cpu:0", "cpu:1"});
   const auto var = strategy.variable<float>(1.0F);
-  const auto fn = [](std::span<float> v, float arg) {
-    v[0] += arg;
-    return v[0];
+  const auto fn = [](auto& v, float arg) {
+    v.assign_add(arg);
+    return v.value();
   };
   const auto merged = strategy.extended().update(var, fn, Mirrored<float>({2, 2}));
   EXPECT_EQ(printed(merged), "Mirrored:{0: 3, 1: 3}");

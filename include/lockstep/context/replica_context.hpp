@@ -157,11 +157,10 @@ class LOCKSTEP_API ReplicaContext {
   /// Concatenates each leaf of `tree` over all replicas along `axis`, in the order of replica ids, and returns the tree
   /// of the results. All leaves are gathered in one batch. All replicas.
   /// A negative `axis` counts from the end. The extents along `axis` may differ between replicas; all other extents and
-  /// the dtypes must be equal. A Tensor gives a Tensor on the device that all_reduce gives; a vector, array or span gives a
-  /// vector.
-  /// All replicas throw the same error: Error(invalid_argument) if a leaf is a scalar or does not have the axis, or if
-  /// the other extents or the dtypes differ; Error(unimplemented) for IndexedSlices.
-  /// Cost: with several ranks, an additional small all_gather of the shapes.
+  /// the dtypes must be equal. A Tensor gives a Tensor on the device that all_reduce gives; a vector, array or span
+  /// gives a vector. All replicas throw the same error: Error(invalid_argument) if a leaf is a scalar or does not have
+  /// the axis, or if the other extents or the dtypes differ; Error(unimplemented) for IndexedSlices. Cost: with several
+  /// ranks, an additional small all_gather of the shapes.
   template <class Tree>
   [[nodiscard]] auto all_gather(const Tree& tree, int axis, const CommunicationOptions& options = {}) {
     begin("all_gather", tree);
@@ -215,14 +214,28 @@ class LOCKSTEP_API ReplicaContext {
     if constexpr (callable) return merge_arguments(fn, std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...));
   }
 
-  /// Calls `fn(component, args...)` in update context, where `component` is this replica's copy of `variable`. The
-  /// other copies are not changed. Several replicas may call update at the same time. Local. The caller must ensure
-  /// that all replicas make the same update with equal arguments, for example with the results of an all_reduce;
-  /// otherwise the copies diverge. `component` is a std::span<T> for a MirroredVariable<T>, and a TensorView for a
-  /// Variable. If the copy is on a GPU, pass a Variable, because a span refers to host memory. Collectives of this
-  /// replica in `fn` throw Error(failed_precondition).
+  /// Calls `fn(variable, args...)` in update context, in which calls on a variable read and write this replica's copy
+  /// only: `v.assign(a)`, `v.value()`, and `v.updatable_component()`, which gives the elements. The other copies are
+  /// not changed. Several replicas may call update at the same time. Local. The caller must ensure that all replicas
+  /// make the same update with equal arguments, for example with the results of an all_reduce; otherwise the copies
+  /// diverge. Collectives of this replica in `fn` throw Error(failed_precondition).
   template <class VariableType, class F, class... Args>
   auto update(const VariableType& variable, F&& fn, Args&&... args) {
+    constexpr bool callable = std::is_invocable_v<F, const VariableType&, Args...>;
+    static_assert(
+        callable,
+        "update: the function must be callable as fn(variable, args...), where variable is the const variable "
+        "of this call");
+    const detail::ReplicaUpdate context(*this);
+    if constexpr (callable) return std::invoke(std::forward<F>(fn), variable, std::forward<Args>(args)...);
+  }
+  template <class VariableType, class F, class... Args>
+    requires(!std::is_invocable_v<F, const VariableType&, Args...> &&
+             std::is_invocable_v<F, decltype(std::declval<const VariableType&>().updatable_component()), Args...>)
+  [[deprecated(
+      "use update(variable, fn) with fn(variable, args...), which gets the variable instead of the elements of "
+      "its copy; v.updatable_component() gives these elements")]] auto
+  update(const VariableType& variable, F&& fn, Args&&... args) {
     const detail::ReplicaUpdate context(*this);
     return std::invoke(std::forward<F>(fn), variable.updatable_component(), std::forward<Args>(args)...);
   }

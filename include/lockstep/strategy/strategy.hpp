@@ -118,8 +118,8 @@ class LOCKSTEP_API Strategy {
   /// ranks get an error as if `fn` had thrown.
   /// Result: a tree. Each leaf T that the replicas return becomes PerReplica<T>, even if all values are equal; a leaf
   /// that is a variable remains that variable. An aggregate A with tree_members becomes PerReplica<A>, in which the
-  /// members keep their names: `metrics.component(0).loss`. If `fn` returns void, run returns void. If a replica computes on
-  /// a CPU, the tensors in host memory that it returns are on its device, such as cpu:1.
+  /// members keep their names: `metrics.component(0).loss`. If `fn` returns void, run returns void. If a replica
+  /// computes on a CPU, the tensors in host memory that it returns are on its device, such as cpu:1.
   /// Failure: if `fn` throws on a replica, the other local replicas end at their next collective. When all local
   /// replicas have ended, run rethrows the first exception. At their next collective, the other ranks get
   /// Error(unavailable) with the text of the exception. The strategy remains usable. Throws Error(failed_precondition)

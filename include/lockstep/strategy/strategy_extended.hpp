@@ -195,7 +195,7 @@ class LOCKSTEP_API StrategyExtended {
     }
   }
 
-  /// Calls `fn(component, args...)` for every copy of `variable` on this rank, in update context, one copy after the
+  /// Calls `fn(variable, args...)` for every copy of `variable` on this rank, in update context, one copy after the
   /// other. Local; all ranks must make the same updates. A variable that was created outside every scope has one copy.
   /// In update context, calls on a variable read and write one copy only: for the page's
   /// `update(v, lambda v, a: v.assign(a), a)` write `update(v, [](auto& v, auto a) { v.assign(a); }, a)`.
@@ -216,12 +216,30 @@ class LOCKSTEP_API StrategyExtended {
     if constexpr (detail::is_updater<F&, VariableType, Args...>)
       return update_copies<detail::Grouping::grouped>(variable, fn, args...);
   }
+  template <std::derived_from<Variable> VariableType, class F, class... Args>
+    requires(!detail::is_updater<F&, VariableType, Args...> && detail::takes_component<F&, VariableType, Args...>)
+  [[deprecated(
+      "use update(variable, fn) with fn(variable, args...), which gets the variable instead of the elements of "
+      "its copy; v.updatable_component() gives these elements")]] auto
+  update(const VariableType& variable, F&& fn, Args&&... args) {
+    auto updater = detail::updater_of_component<VariableType>(fn);
+    return update_copies<detail::Grouping::grouped>(variable, updater, args...);
+  }
   /// As above, but the result is a tree with std::vector leaves, which have one element per copy of this rank.
   template <std::derived_from<Variable> VariableType, class F, class... Args>
   auto update(Ungrouped, const VariableType& variable, F&& fn, Args&&... args) {
     detail::require_updater<F&, VariableType, Args...>();
     if constexpr (detail::is_updater<F&, VariableType, Args...>)
       return update_copies<detail::Grouping::ungrouped>(variable, fn, args...);
+  }
+  template <std::derived_from<Variable> VariableType, class F, class... Args>
+    requires(!detail::is_updater<F&, VariableType, Args...> && detail::takes_component<F&, VariableType, Args...>)
+  [[deprecated(
+      "use update(ungrouped, variable, fn) with fn(variable, args...), which gets the variable instead of the "
+      "elements of its copy; v.updatable_component() gives these elements")]] auto
+  update(Ungrouped, const VariableType& variable, F&& fn, Args&&... args) {
+    auto updater = detail::updater_of_component<VariableType>(fn);
+    return update_copies<detail::Grouping::ungrouped>(variable, updater, args...);
   }
 
   /// Calls `fn(args...)` once for each of `devices`, in update context of the copies on the device. Arguments and
@@ -244,7 +262,8 @@ class LOCKSTEP_API StrategyExtended {
   /// Error(invalid_argument) if `var_list` is empty.
   [[nodiscard]] std::span<const Device> non_slot_devices(std::span<const Variable> var_list = {}) const;
 
-  /// `Strategy::run` under the name that it has in tf.distribute's extended interface.
+  /// `Strategy::run` under the name that it has in tf.distribute's extended interface. The result has PerReplica leaves
+  /// also for a OneDeviceStrategy.
   template <class F, class... Args>
   auto call_for_each_replica(F&& fn, Args&&... args);
 
@@ -318,7 +337,7 @@ class LOCKSTEP_API StrategyExtended {
       return detail::call_for_copies<grouping>(variable.component_count(), [&](int i) {
         const detail::UpdateScope context(strategy_, i);
         auto parts = parts_of(i);
-        return detail::call_with_parts(fn, *parts, variable.updatable_component());
+        return detail::call_with_parts(fn, *parts, variable);
       });
     };
     using Result = decltype(update_all(std::declval<Parts* (*)(int)>()));

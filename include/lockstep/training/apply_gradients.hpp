@@ -18,14 +18,13 @@ namespace lockstep {
 
 /// Makes the last three calls of the pattern, in a step function. merge_call joins the local replicas. batch_reduce_to
 /// reduces the gradients of all replicas to the devices of their variables, in one collective. For each variable, in
-/// the order of the list, StrategyExtended::update calls `update(component, gradient)` for each copy. `component` is a
-/// std::span<T> for a MirroredVariable<T> and a TensorView for a Variable. `gradient` is the reduced gradient: a vector
-/// if the gradients are vectors or spans, a Tensor if they are tensors.
+/// the order of the list, StrategyExtended::update calls `update(variable, gradient)` for each copy. `gradient` is the
+/// reduced gradient: a vector if the gradients are vectors or spans, a Tensor if they are tensors.
 /// Collective over all replicas. Throws Error(invalid_argument) unless all replicas pass the same variables in the same
 /// order. Rethrows errors of merge_call, batch_reduce_to and `update`.
 ///
 ///   apply_gradients(replica, std::vector{std::pair(gradient, w)},
-///                   [](std::span<float> w, const std::vector<float>& sum) { w[0] -= 0.1F * sum[0]; });
+///                   [](auto& w, const std::vector<float>& sum) { w.updatable_component()[0] -= 0.1F * sum[0]; });
 ///
 /// The copies are updated one after the other, on the thread of the first local replica. Optimizer::apply_gradients
 /// computes the same sums, but each replica updates its copy itself.

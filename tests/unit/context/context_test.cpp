@@ -64,10 +64,10 @@ TEST(Context, inside_merge_call_is_cross_replica_and_inside_update_too) {
   strategy.run([&](ReplicaContext& replica) {
     replica.merge_call([&](Strategy& current) {
       in_merge = context();
-      current.extended().update(variable, [&](std::span<float>) { in_update.push_back(context()); });
+      current.extended().update(variable, [&](const auto&) { in_update.push_back(context()); });
     });
     EXPECT_EQ(context(), "strategy replica " + std::to_string(replica.replica_id_in_sync_group()));
-    replica.update(variable, [](std::span<float>) { EXPECT_EQ(context(), "strategy cross -"); });
+    replica.update(variable, [](const auto&) { EXPECT_EQ(context(), "strategy cross -"); });
   });
   EXPECT_EQ(in_merge, "strategy cross -");
   EXPECT_EQ(in_update, (std::vector<std::string>{"strategy cross -", "strategy cross -"}));
@@ -196,7 +196,7 @@ TEST(Misuse, of_collectives_inside_update_is_refused) {
   const auto variable = strategy.variable<float>(0.0F);
   expect_error(Code::failed_precondition, {"inside update"}, [&] {
     strategy.run([&](ReplicaContext& replica) {
-      replica.update(variable, [&](std::span<float>) { (void)replica.all_reduce(ReduceOp::sum, 1.0F); });
+      replica.update(variable, [&](const auto&) { (void)replica.all_reduce(ReduceOp::sum, 1.0F); });
     });
   });
 }

@@ -73,7 +73,7 @@ TEST(ScopeOrder, a_scope_closed_in_an_inner_update_ends_after_that_update) {
   const auto variable = strategy.variable<float>(1.0F);
   HeldScope outer = open(strategy);
   HeldScope inner = open(strategy);
-  strategy.extended().update(variable, [&](std::span<float>) {
+  strategy.extended().update(variable, [&](const auto&) {
     if (!outer) return;  // only once, not for each copy
     const std::string log = log_of([&] { outer.reset(); });
     EXPECT_NE(log.find("nesting error"), std::string::npos) << log;
@@ -161,7 +161,7 @@ TEST(SetStrategy, is_refused_inside_scopes_steps_and_updates) {
     refused("step")();
     replica.merge_call([&](Strategy&) { refused("step")(); });
   });
-  strategy.extended().update(variable, [&](std::span<float>) { refused("update")(); });
+  strategy.extended().update(variable, [&](const auto&) { refused("update")(); });
   EXPECT_TRUE(is_outside());
 }
 

@@ -77,15 +77,21 @@ TEST(SteadyStep, that_updates_a_variable_allocates_nothing) {
     const auto variable = strategy.variable<float>(std::vector<float>(100));
     EXPECT_EQ(steady_allocations([&] {
                 strategy.run([&](ReplicaContext& replica) {
-                  replica.update(variable, [](std::span<float> copy) { copy[7] += 1; });
+                  replica.update(variable, [](const auto& copy) { copy.updatable_component()[7] += 1; });
                 });
               }),
               0)
         << replicas << " replicas";
-    EXPECT_EQ(
-        steady_allocations([&] { strategy.extended().update(variable, [](std::span<float> copy) { copy[7] += 1; }); }),
-        0)
+    EXPECT_EQ(steady_allocations([&] {
+                strategy.extended().update(variable, [](const auto& copy) { copy.updatable_component()[7] += 1; });
+              }),
+              0)
         << replicas << " replicas, in cross-replica context";
+    const std::vector<float> values(100, 2.0F);
+    EXPECT_EQ(steady_allocations(
+                  [&] { strategy.extended().update(variable, [](auto& v, auto& a) { v.assign(a); }, values); }),
+              0)
+        << replicas << " replicas, by assign";
   }
 }
 

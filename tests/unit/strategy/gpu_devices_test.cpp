@@ -83,7 +83,7 @@ TEST_F(OnGpus, are_the_current_ones_in_steps_and_updates_and_have_a_stream_each)
   EXPECT_NE(found.second.component(1), found.second.component(2));
   for (int i = 0; i < 3; ++i) EXPECT_NE(found.second.component(i), nullptr);
   const Variable v = strategy.variable(Tensor::scalar(1.0F));
-  const auto in_updates = strategy.extended().update(v, [&](TensorView) { return current(); });
+  const auto in_updates = strategy.extended().update(v, [&](const auto&) { return current(); });
   for (int i = 0; i < 3; ++i) EXPECT_EQ(in_updates.component(i), i == 0 ? 1 : 0);
   const auto on_host = MirroredStrategy({"cpu:0"}).run([](ReplicaContext& replica) { return replica.stream(); });
   EXPECT_EQ(on_host.value(), nullptr);

@@ -66,7 +66,8 @@ TEST(MergeCall, implements_the_four_steps_of_an_update) {
     replica.merge_call(
         [&](Strategy& current, const PerReplica<float>& gradients) {
           const auto total = current.extended().reduce_to(ReduceOp::sum, gradients, variable);
-          current.extended().update(variable, [](std::span<float> copy, float g) { copy[0] -= g; }, total);
+          current.extended().update(
+              variable, [](const auto& copy, float g) { copy.updatable_component()[0] -= g; }, total);
         },
         static_cast<float>(replica.replica_id_in_sync_group() + 1));
   });
@@ -130,7 +131,7 @@ TEST(MergeCall, works_the_same_with_one_replica) {
     return replica.merge_call(
         [&](Strategy& current, const PerReplica<float>& x) { return &current == &strategy ? x.value() + 1 : 0; }, 4.0F);
   });
-  EXPECT_EQ(result.value(), 5.0F);
+  EXPECT_EQ(result, 5.0F);
 }
 
 }  // namespace

@@ -79,12 +79,13 @@ TEST(ValueOfOtherReplicas, is_refused_by_update) {
   auto& extended = strategy.extended();
   const auto variable = strategy.variable<float>(1.0F);
   expect_refused("update", "argument 1", [&](int count, int first) {
-    extended.update(variable, [](std::span<float> copy, float x) { copy[0] = x; }, numbers(count, first));
+    extended.update(
+        variable, [](const auto& copy, float x) { copy.updatable_component()[0] = x; }, numbers(count, first));
   });
   expect_refused("update", "argument 1", [&](int count, int first) {
     strategy.run([&] {
       get_strategy().extended().update(
-          variable, [](std::span<float> copy, float x) { copy[0] = x; }, numbers(count, first));
+          variable, [](const auto& copy, float x) { copy.updatable_component()[0] = x; }, numbers(count, first));
     });
   });
   expect_refused("update_non_slot", "argument 1", [&](int count, int first) {

@@ -22,7 +22,7 @@ Program::Program(std::uint64_t seed, v1::MirroredStrategy& mine, MirroredStrateg
                                        {.name = "first", .aggregation = VariableAggregation::only_first_replica})),
       totals_(mine.sync_on_read_variable<int>(0, {.name = "totals", .aggregation = VariableAggregation::sum})) {
   int copy = 0;
-  mine_.extended().update(marker_, [&copy](std::span<int> element) { element[0] = copy++; });
+  mine_.extended().update(marker_, [&copy](const auto& element) { element.updatable_component()[0] = copy++; });
 }
 
 bool Program::run() {
@@ -101,7 +101,7 @@ void Program::close_inside(Dice& dice, std::unique_ptr<Held>& scope) {
   if (dice.roll(2) == 0) {
     mine_.run([&](ReplicaContext& replica) { replica.merge_call([&](Strategy&) { scope.reset(); }); });
   } else {
-    mine_.extended().update(marker_, [&](std::span<int>) { scope.reset(); });
+    mine_.extended().update(marker_, [&](const auto&) { scope.reset(); });
   }
   expect(testing::internal::GetCapturedStderr().find("nesting error") != std::string::npos, "no nesting error");
 }
@@ -182,7 +182,7 @@ void Program::call_update(Dice& dice, int depth) {
   const bool throws = dice.roll(4) == 0;
   std::unique_ptr<Held> left;
   int copy = 0;
-  auto fn = [&, dice](std::span<int>) mutable {
+  auto fn = [&, dice](const auto&) mutable {
     const Place place = Place::in_update(mine_, copy);
     check(place, "the start of an update");
     count("Variable::updatable_component");
@@ -260,7 +260,7 @@ void Program::step_statement(ReplicaContext& replica, Dice& dice, int depth, con
       count("an update in a step");
       const auto copies = mine_.extended().update(
           value_,
-          [&](std::span<int>, int of) {
+          [&](const auto&, int of) {
             check(Place::in_update(mine_, of), "an update in a step");
             return of;
           },
@@ -269,7 +269,7 @@ void Program::step_statement(ReplicaContext& replica, Dice& dice, int depth, con
     }
     case 4:
       count("ReplicaContext::update");
-      return replica.update(value_, [&](std::span<int>) { check(Place::in_update(mine_, id), "a replica's update"); });
+      return replica.update(value_, [&](const auto&) { check(Place::in_update(mine_, id), "a replica's update"); });
     case 5:
       count("a run that is refused");
       refused([&] { mine_.run([] {}); }, "merge_call", place);

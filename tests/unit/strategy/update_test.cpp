@@ -30,22 +30,81 @@ TEST(Update, writes_each_copy_with_its_own_component) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(1.0F);
   strategy.extended().update(
-      v, [](std::span<float> copy, int a, float b) { copy[0] += static_cast<float>(a) * b; }, 2,
+      v, [](const auto& copy, int a, float b) { copy.updatable_component()[0] += static_cast<float>(a) * b; }, 2,
       PerReplica<float>({3, 4}));
   EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{7}, {9}}));
   const auto w = strategy.variable<float>(5.0F);
   strategy.extended().update(
-      v, [](std::span<float> copy, const MirroredVariable<float>& from) { copy[0] = from.value(); }, w);
+      v, [](const auto& copy, const MirroredVariable<float>& from) { copy.updatable_component()[0] = from.value(); },
+      w);
   EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{5}, {5}}));
 }
+
+TEST(Update, gives_its_function_the_variable_which_reads_and_writes_one_copy) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto v = strategy.variable<float>(std::vector<float>{1, 2});
+  const auto w = strategy.variable<float>(std::vector<float>{10, 20});
+  const PerReplica<std::vector<float>> values({{5, 6}, {7, 8}});
+  strategy.extended().update(v, [](auto& v, auto a) { v.assign(a); }, values);
+  EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{5, 6}, {7, 8}}));
+  strategy.extended().update(w, [](auto& w, auto& v) { w.assign_sub(v); }, v);
+  EXPECT_EQ(copies(w), (std::vector<std::vector<float>>{{5, 14}, {3, 12}}));
+  const auto seen = strategy.extended().update(ungrouped, v, [](auto& v) { return v.elements()[1] + v.values()[0]; });
+  EXPECT_EQ(seen, (std::vector<float>{11, 15}));
+  const Variable untyped = strategy.variable(Tensor::scalar(1.0F));
+  strategy.extended().update(untyped, [](const Variable& u, float a) { u.assign_add(a); }, PerReplica<float>({1, 2}));
+  EXPECT_EQ(elements_of<float>(untyped.component(0)), std::vector<float>{2});
+  EXPECT_EQ(elements_of<float>(untyped.component(1)), std::vector<float>{3});
+  strategy.run([&](ReplicaContext& replica) {
+    const float id = static_cast<float>(replica.replica_id_in_sync_group());
+    const float first = replica.update(
+        v,
+        [](auto& v, float a) {
+          v.assign(std::vector<float>{a, v.values()[1]});
+          return v.elements().front();
+        },
+        id);
+    EXPECT_EQ(first, id);
+  });
+  EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{0, 6}, {1, 8}}));
+}
+
+TEST(Update, prefers_the_form_with_the_variable) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto v = strategy.variable<float>(1.0F);
+  struct Both {
+    std::string operator()(const MirroredVariable<float>& /*variable*/) const { return "variable"; }
+    std::string operator()(std::span<float> /*elements*/) const { return "elements"; }
+  };
+  EXPECT_EQ(strategy.extended().update(ungrouped, v, Both{}), (std::vector<std::string>{"variable", "variable"}));
+  strategy.run([&](ReplicaContext& replica) { EXPECT_EQ(replica.update(v, Both{}), "variable"); });
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+TEST(Update, still_takes_a_function_of_the_elements_of_the_copy) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto v = strategy.variable<float>(1.0F);
+  const auto fn = [](std::span<float> copy, float a) { return copy[0] += a; };
+  EXPECT_EQ(strategy.extended().update(v, fn, PerReplica<float>({1, 2})).component(1), 3.0F);
+  EXPECT_EQ(strategy.extended().update(ungrouped, v, fn, 1.0F), (std::vector<float>{3, 4}));
+  const Variable untyped = strategy.variable(Tensor::from(std::vector<int>{1, 2}));
+  strategy.extended().update(untyped, [](TensorView copy) { static_cast<int*>(copy.data)[1] = 7; });
+  EXPECT_EQ(elements_of<int>(untyped.component(1)), (std::vector<int>{1, 7}));
+  strategy.run([&](ReplicaContext& replica) { EXPECT_EQ(replica.update(v, fn, 1.0F), v.value()); });
+  EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{4}, {5}}));
+}
+
+#pragma GCC diagnostic pop
 
 TEST(Update, takes_arguments_by_name_as_one_aggregate) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(1.0F);
   strategy.extended().update(
       v,
-      [](std::span<float> copy, const std::tuple<float, float>& rates) {
-        copy[0] = std::get<0>(rates) * copy[0] + std::get<1>(rates);
+      [](const auto& copy, const std::tuple<float, float>& rates) {
+        copy.updatable_component()[0] = std::get<0>(rates) * copy.updatable_component()[0] + std::get<1>(rates);
       },
       Rates{.momentum = 10, .rate = PerReplica<float>({1, 2})});
   EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{11}, {12}}));
@@ -54,8 +113,8 @@ TEST(Update, takes_arguments_by_name_as_one_aggregate) {
 TEST(Update, returns_its_results_as_mirrored_or_as_a_list) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(4.0F);
-  const auto fn = [](std::span<float> copy, int c) {
-    return std::tuple(10 * copy[0], std::map<std::string, int>{{"k", c}});
+  const auto fn = [](const auto& copy, int c) {
+    return std::tuple(10 * copy.updatable_component()[0], std::map<std::string, int>{{"k", c}});
   };
   const auto [grouped, map] = strategy.extended().update(v, fn, PerReplica<int>({1, 2}));
   static_assert(std::is_same_v<std::remove_cvref_t<decltype(grouped)>, Mirrored<float>>);
@@ -66,14 +125,14 @@ TEST(Update, returns_its_results_as_mirrored_or_as_a_list) {
   EXPECT_EQ(lists.at("k"), (std::vector<int>{1, 2}));
   OneDeviceStrategy one;
   const auto w = one.variable<float>(1.0F);
-  EXPECT_EQ(one.extended().update(ungrouped, w, [](std::span<float> copy) { return copy[0] + 1; }),
+  EXPECT_EQ(one.extended().update(ungrouped, w, [](const auto& copy) { return copy.updatable_component()[0] + 1; }),
             (std::vector<float>{2}));
 }
 
 TEST(Update, returns_a_variable_as_that_variable) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(4.0F);
-  const MirroredVariable<float> same = strategy.extended().update(v, [&](std::span<float>) { return v; });
+  const MirroredVariable<float> same = strategy.extended().update(v, [&](const auto&) { return v; });
   EXPECT_TRUE(same == v);
 }
 
@@ -81,8 +140,8 @@ TEST(Update, reads_the_variable_as_the_copy_that_is_updated) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(1.0F);
   int copy_number = 0;
-  const auto seen = strategy.extended().update(ungrouped, v, [&](std::span<float> copy) {
-    if (copy_number++ == 1) copy[0] = 100;
+  const auto seen = strategy.extended().update(ungrouped, v, [&](const auto& copy) {
+    if (copy_number++ == 1) copy.updatable_component()[0] = 100;
     return v.value();
   });
   EXPECT_EQ(seen, (std::vector<float>{1, 100}));
@@ -92,7 +151,8 @@ TEST(Update, passes_arguments_that_cannot_be_copied_by_reference) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(1.0F);
   const auto number = std::make_unique<float>(3.0F);
-  strategy.extended().update(v, [](std::span<float> copy, const std::unique_ptr<float>& n) { copy[0] += *n; }, number);
+  strategy.extended().update(
+      v, [](const auto& copy, const std::unique_ptr<float>& n) { copy.updatable_component()[0] += *n; }, number);
   EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{4}, {4}}));
 }
 
@@ -104,10 +164,10 @@ TEST(Update, in_a_step_goes_through_merge_call_with_the_arguments_of_each_replic
       EXPECT_EQ(get_replica_context(), &replica);
       const auto result = strategy.extended().update(
           v,
-          [](std::span<float> copy, float own, const float& part) {
+          [](const auto& copy, float own, const float& part) {
             EXPECT_TRUE(in_cross_replica_context());
-            copy[0] += 10 * own + part;
-            return copy[0];
+            copy.updatable_component()[0] += 10 * own + part;
+            return copy.updatable_component()[0];
           },
           static_cast<float>(replica.replica_id_in_sync_group()),
           PerReplica<float>(std::vector<float>(static_cast<std::size_t>(count), 5.0F)));
@@ -115,7 +175,7 @@ TEST(Update, in_a_step_goes_through_merge_call_with_the_arguments_of_each_replic
       return result.component(replica.local_replica());
     });
     for (int i = 0; i < count; ++i) EXPECT_EQ(results.component(i), 6.0F + 10 * static_cast<float>(i));
-    strategy.run([&] { strategy.extended().update(v, [](std::span<float> copy) { copy[0] = -1; }); });
+    strategy.run([&] { strategy.extended().update(v, [](const auto& copy) { copy.updatable_component()[0] = -1; }); });
     EXPECT_EQ(copies(v), (std::vector<std::vector<float>>(static_cast<std::size_t>(count), {-1})));
   }
 }
@@ -125,7 +185,7 @@ TEST(Update, in_a_step_is_an_error_if_only_some_replicas_call_it) {
   const auto v = strategy.variable<float>(1.0F);
   expect_error(Code::failed_precondition, {"different number", "merge_call"}, [&] {
     strategy.run([&](ReplicaContext& replica) {
-      if (replica.local_replica() == 0) strategy.extended().update(v, [](std::span<float>) {});
+      if (replica.local_replica() == 0) strategy.extended().update(v, [](const auto&) {});
     });
   });
 }
@@ -134,9 +194,9 @@ TEST(Update, of_a_variable_made_outside_of_any_scope_has_one_call) {
   const auto plain = get_strategy().variable<float>(1.0F);
   MirroredStrategy strategy = mirrored(2);
   int calls = 0;
-  strategy.extended().update(plain, [&](std::span<float> copy) {
+  strategy.extended().update(plain, [&](const auto& copy) {
     ++calls;
-    copy[0] = 3;
+    copy.updatable_component()[0] = 3;
   });
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(plain.value(), 3.0F);
@@ -146,7 +206,7 @@ TEST(Update, refuses_a_variable_of_another_strategy_in_every_context) {
   MirroredStrategy strategy = mirrored(2);
   MirroredStrategy other = mirrored(2);
   const auto v = other.variable<float>(1.0F, {.name = "theirs"});
-  const auto update = [&] { strategy.extended().update(v, [](std::span<float>) {}); };
+  const auto update = [&] { strategy.extended().update(v, [](const auto&) {}); };
   expect_error(Code::invalid_argument, {"update", "theirs", "its own strategy"}, update);
   expect_error(Code::invalid_argument, {"update", "theirs", "its own strategy"}, [&] { strategy.run(update); });
   const Scope scope = other.scope();
@@ -158,9 +218,9 @@ TEST(Update, restores_the_context_after_an_exception_and_keeps_earlier_copies_wr
   const auto v = strategy.variable<float>(1.0F);
   int calls = 0;
   EXPECT_THROW(strategy.extended().update(v,
-                                          [&](std::span<float> copy) {
+                                          [&](const auto& copy) {
                                             if (calls++ == 1) throw std::out_of_range("boom");
-                                            copy[0] = 2;
+                                            copy.updatable_component()[0] = 2;
                                           }),
                std::out_of_range);
   EXPECT_FALSE(in_cross_replica_context());
@@ -220,9 +280,10 @@ TEST(NonSlotDevices, of_the_default_strategy_are_where_the_variables_are) {
 TEST(Update, updates_the_copies_of_every_rank) {
   on_workers({2, 1}, [](Strategy& strategy) {
     const auto v = strategy.variable<float>(1.0F);
-    strategy.extended().update(v, [](std::span<float> copy, int a) { copy[0] += static_cast<float>(a); }, 3);
+    strategy.extended().update(
+        v, [](const auto& copy, int a) { copy.updatable_component()[0] += static_cast<float>(a); }, 3);
     EXPECT_EQ(v.value(), 4.0F);
-    strategy.run([&] { strategy.extended().update(v, [](std::span<float> copy) { copy[0] *= 2; }); });
+    strategy.run([&] { strategy.extended().update(v, [](const auto& copy) { copy.updatable_component()[0] *= 2; }); });
     for (const auto& copy : copies(v)) EXPECT_EQ(copy, (std::vector<float>{8}));
   });
 }

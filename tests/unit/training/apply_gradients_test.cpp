@@ -22,8 +22,9 @@ Floats gradient_of(const ReplicaContext& replica, std::size_t count) {
   return gradient;
 }
 
-void descend(std::span<float> variable, const Floats& gradient) {
-  for (std::size_t i = 0; i < variable.size(); ++i) variable[i] -= 0.5F * gradient[i];
+void descend(const MirroredVariable<float>& variable, const Floats& gradient) {
+  const std::span<float> own = variable.updatable_component();
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] -= 0.5F * gradient[i];
 }
 
 TEST(ApplyGradients, updates_every_copy_with_the_sum_over_all_replicas) {
@@ -52,9 +53,7 @@ TEST(ApplyGradients, takes_spans_and_tensors_with_plain_variables) {
     Floats gradient{static_cast<float>(replica.replica_id_in_sync_group())};
     apply_gradients(replica, std::vector{std::pair(std::span(gradient), typed)}, descend);
     apply_gradients(replica, std::vector{std::pair(Tensor::scalar(std::int64_t{2}), plain)},
-                    [](TensorView variable, const Tensor& sum) {
-                      *static_cast<std::int64_t*>(variable.data) += sum.elements<std::int64_t>().front();
-                    });
+                    [](const Variable& variable, const Tensor& sum) { variable.assign_add(sum); });
   });
   EXPECT_EQ(copies(typed), (std::vector<Floats>{{0.5F}, {0.5F}}));
   EXPECT_EQ(elements_of<std::int64_t>(plain.component(1)), (std::vector<std::int64_t>{9}));

@@ -118,7 +118,7 @@ TEST(Generator, in_scope_differs_from_outside_with_one_replica_too) {
   Generator outside = Generator::from_seed(1);
   const Scope scope = strategy.scope();
   Generator inside = Generator::from_seed(1);
-  EXPECT_NE(strategy.run([&] { return draw(inside, 2); }).value(), draw(outside, 2));
+  EXPECT_NE(strategy.run([&] { return draw(inside, 2); }), draw(outside, 2));
 }
 
 TEST(Generator, made_again_in_a_new_strategy_draws_the_same) {
@@ -295,11 +295,12 @@ TEST(Generator, refuses_updates_and_other_strategies) {
     const Scope scope = strategy.scope();
     return Generator::from_seed(1);
   }();
-  expect_error(Code::failed_precondition, {"update context", "draw the numbers before update"},
-               [&] { strategy.extended().update(variable, [&](std::span<float> copy) { generator.uniform(copy); }); });
+  expect_error(Code::failed_precondition, {"update context", "draw the numbers before update"}, [&] {
+    strategy.extended().update(variable, [&](const auto& copy) { generator.uniform(copy.updatable_component()); });
+  });
   expect_error(Code::failed_precondition, {"update context"}, [&] {
     strategy.run([&](ReplicaContext& replica) {
-      replica.update(variable, [&](std::span<float> copy) { generator.uniform(copy); });
+      replica.update(variable, [&](const auto& copy) { generator.uniform(copy.updatable_component()); });
     });
   });
   expect_error(Code::failed_precondition, {"of another", "outside of both"},

@@ -77,7 +77,7 @@ TEST_F(OnGpus, spans_of_a_variables_copies_are_refused) {
   expect_error(Code::failed_precondition, {"elements", "\"v\" is on gpu:0", "read_to()", "to(Device{})"},
                [&] { (void)v.elements(); });
   expect_error(Code::failed_precondition, {"updatable_component", "\"v\" is on gpu:0", "TensorView"},
-               [&] { strategy.extended().update(v, [](std::span<float>) {}); });
+               [&] { strategy.extended().update(v, [](const auto& copy) { (void)copy.updatable_component(); }); });
   // copies on hosts are unchanged
   strategy.run([&](ReplicaContext& replica) {
     if (replica.local_replica() == 0) return;
@@ -171,15 +171,16 @@ TEST_P(StrategyContract, updates_get_views_of_the_copies) {
       return tensor_of(replica, Floats{static_cast<float>(replica.replica_id_in_sync_group()), 1});
     });
     strategy.extended().update(
-        v, [](TensorView component, const Tensor& delta) { copy(component, delta.view()); }, deltas);
+        v, [](const Variable& own, const Tensor& delta) { copy(own.updatable_component(), delta.view()); }, deltas);
     const int first = strategy.communicator().layout().first(strategy.communicator().rank());
     for (int i = 0; i < v.component_count(); ++i)
       EXPECT_EQ(copies_from<float>(v)[static_cast<std::size_t>(i)], (Floats{static_cast<float>(first + i), 1}));
-    const auto seen = strategy.extended().update(v, [](TensorView component) { return component.device; });
+    const auto seen =
+        strategy.extended().update(v, [](const Variable& own) { return own.updatable_component().device; });
     for (int i = 0; i < seen.size(); ++i)
       EXPECT_TRUE(same_place(seen.component(i), devices[static_cast<std::size_t>(i)]));
     strategy.run([&](ReplicaContext& replica) {
-      replica.update(v, [&](TensorView component) { copy(component, tensor_of(replica, Floats{9, 9}).view()); });
+      replica.update(v, [&](const Variable& own) { own.assign(tensor_of(replica, Floats{9, 9})); });
     });
     EXPECT_EQ(copies_from<float>(v), all(strategy, {9, 9}));
   });
@@ -316,7 +317,7 @@ TEST_F(OnGpus, variables_in_host_memory_are_used_as_on_hosts) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   const auto counter = strategy.variable<std::int64_t>(0, {.name = "steps", .in_host_memory = true});
   strategy.run([&](ReplicaContext& replica) {
-    replica.update(counter, [](std::span<std::int64_t> steps) { ++steps.front(); });
+    replica.update(counter, [](const auto& steps) { ++steps.updatable_component().front(); });
     EXPECT_EQ(counter.read().device(), Device{});
   });
   EXPECT_EQ(counter.elements().front(), 1);

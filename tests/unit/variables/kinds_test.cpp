@@ -74,7 +74,7 @@ void in_context(In where, Strategy& strategy, const Variable& variable, const st
       break;
     }
     case In::outside: use(); break;
-    case In::update: strategy.extended().update(variable, [&](const TensorView&) { use(); }); break;
+    case In::update: strategy.extended().update(variable, [&](const auto&) { use(); }); break;
   }
 }
 

@@ -20,7 +20,8 @@ float id_of(const ReplicaContext& replica) { return static_cast<float>(replica.r
 TEST(Variable, is_read_copy_by_copy_in_replica_context_and_the_first_elsewhere) {
   MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(0.0F);
-  strategy.extended().update(variable, [](std::span<float> copy, float x) { copy[0] = x; }, PerReplica<float>({1, 2}));
+  strategy.extended().update(
+      variable, [](const auto& copy, float x) { copy.updatable_component()[0] = x; }, PerReplica<float>({1, 2}));
   EXPECT_EQ(copies(variable), (Copies{{1}, {2}}));
   EXPECT_EQ(variable.value(), 1.0F);
   EXPECT_EQ(components(strategy.run([&] { return variable.value(); })), (Floats{1, 2}));
@@ -104,7 +105,7 @@ TEST(VariableWrite, in_update_goes_to_that_copy_only) {
   MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F);
   strategy.extended().update(
-      variable, [&](std::span<float>, float x) { variable.assign_add(x); }, PerReplica<float>({1, 2}));
+      variable, [&](const auto&, float x) { variable.assign_add(x); }, PerReplica<float>({1, 2}));
   EXPECT_EQ(copies(variable), (Copies{{2}, {3}}));
 }
 

@@ -29,7 +29,7 @@ TEST(Variable, made_outside_every_scope_is_plain) {
   EXPECT_EQ(components(strategy.run([&] { return plain.value(); })), (Floats{5, 5}));
   expect_error(Code::failed_precondition, {"\"p\"", "create it through that strategy"},
                [&] { strategy.run([&] { plain.assign(1.0F); }); });
-  strategy.extended().update(plain, [](std::span<float> copy) { copy[0] *= 2; });
+  strategy.extended().update(plain, [](const auto& copy) { copy.updatable_component()[0] *= 2; });
   EXPECT_EQ(plain.value(), 10.0F);
 }
 

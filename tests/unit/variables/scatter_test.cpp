@@ -38,7 +38,7 @@ TEST(Scatter, in_update_goes_to_that_copy) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(Floats{1, 2});
   strategy.extended().update(
-      v, [&](std::span<float>, float x) { v.scatter_add(slices<float>({1}, {x}, 2)); }, PerReplica<float>({3, 4}));
+      v, [&](const auto&, float x) { v.scatter_add(slices<float>({1}, {x}, 2)); }, PerReplica<float>({3, 4}));
   EXPECT_EQ(copies(v), (Copies{{1, 5}, {1, 6}}));
 }
 

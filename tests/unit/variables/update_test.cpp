@@ -20,9 +20,9 @@ TEST(Update, slices_arguments_and_returns_mirrored_results) {
   const auto other = strategy.variable<float>(5.0F);
   const Mirrored<float> result = strategy.extended().update(
       variable,
-      [](std::span<float> copy, float a, const float& b, const MirroredVariable<float>& w) {
-        copy[0] += a * b;
-        return copy[0] + w.value();
+      [](const auto& copy, float a, const float& b, const MirroredVariable<float>& w) {
+        copy.updatable_component()[0] += a * b;
+        return copy.updatable_component()[0] + w.value();
       },
       2.0F, PerReplica<float>({3, 4}), other);
   EXPECT_EQ(copies(variable), (Copies{{7}, {9}}));
@@ -33,7 +33,8 @@ TEST(Update, slices_arguments_and_returns_mirrored_results) {
 TEST(Update, of_an_untyped_variable_gives_views) {
   MirroredStrategy strategy = mirrored(2);
   const Variable variable = strategy.variable(Tensor::from(std::vector<int>{1, 2}));
-  strategy.extended().update(variable, [](TensorView copy) { static_cast<int*>(copy.data)[1] = 7; });
+  strategy.extended().update(variable,
+                             [](const Variable& copy) { static_cast<int*>(copy.updatable_component().data)[1] = 7; });
   EXPECT_EQ(elements_of<int>(variable.component(1)), (std::vector<int>{1, 7}));
 }
 
@@ -45,11 +46,11 @@ TEST(Update, of_a_replicas_own_copy_runs_at_the_same_time_on_all) {
     const float total = replica.all_reduce(ReduceOp::sum, 2.0F);
     const float after = replica.update(
         variable,
-        [&](std::span<float> copy, float x) {
+        [&](const auto& copy, float x) {
           ++inside;
           while (inside < 4) std::this_thread::yield();
-          copy[0] += x;
-          return copy[0];
+          copy.updatable_component()[0] += x;
+          return copy.updatable_component()[0];
         },
         total);
     EXPECT_EQ(after, 9.0F);
@@ -72,7 +73,7 @@ TEST(Update, reads_and_writes_another_variable_copy_by_copy) {
   const auto variable = strategy.variable<float>(1.0F);
   const auto metric = strategy.sync_on_read_variable<float>(0.0F, {.aggregation = VariableAggregation::sum});
   strategy.run([&](ReplicaContext& replica) { metric.assign(static_cast<float>(replica.local_replica() + 2)); });
-  strategy.extended().update(variable, [&](std::span<float>) {
+  strategy.extended().update(variable, [&](const auto&) {
     variable.assign_add(metric);
     metric.assign_add(metric.value());
     EXPECT_EQ(metric.elements().size(), 1U);

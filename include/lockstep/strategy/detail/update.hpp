@@ -46,15 +46,29 @@ using ArgumentParts = std::tuple<decltype(argument_part(std::declval<Args&>(), 0
 
 template <class F, class VariableType, class... Args>
 inline constexpr bool is_updater =
+    std::is_invocable_v<F, const VariableType&,
+                        decltype(argument_part(std::declval<std::remove_reference_t<Args>&>(), 0))...>;
+
+/// Whether F is a function of the older form, which takes the elements of the copy in place of the variable.
+template <class F, class VariableType, class... Args>
+inline constexpr bool takes_component =
     std::is_invocable_v<F, decltype(std::declval<const VariableType&>().updatable_component()),
                         decltype(argument_part(std::declval<std::remove_reference_t<Args>&>(), 0))...>;
+
+/// `fn`, which takes the elements of a copy, as a function that takes the variable.
+template <class VariableType, class F>
+auto updater_of_component(F& fn) {
+  return [&fn]<class... Parts>(const VariableType& variable, Parts&&... parts) -> decltype(auto) {
+    return std::invoke(fn, variable.updatable_component(), std::forward<Parts>(parts)...);
+  };
+}
 
 template <class F, class VariableType, class... Args>
 constexpr void require_updater() {
   static_assert(
       is_updater<F, VariableType, Args...>,
-      "update: the function must be callable as fn(component, args...), where component is a std::span<T> of a "
-      "MirroredVariable<T> or a TensorView of a Variable, and distributed arguments come as one component");
+      "update: the function must be callable as fn(variable, args...), where variable is the const variable of this "
+      "call, and distributed arguments come as one component");
 }
 
 /// Calls `fn(first..., parts...)`; trees of components in `parts` are moved.

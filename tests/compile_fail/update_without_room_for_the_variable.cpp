@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// must not compile: update: the function must be callable as fn(component, args...)
+// must not compile: update: the function must be callable as fn(variable, args...)
 
 #include <lockstep/lockstep.hpp>
 

@@ -11,12 +11,12 @@ namespace lockstep::detail {
 ComparedArguments::ComparedArguments(const Communicator& communicator, std::string_view arguments)
     : communicator_(communicator.size() > 1 && !arguments.empty() ? &communicator : nullptr) {
   if (communicator_ != nullptr) {
-    replaced_ = CommunicatorAccess::engine(*communicator_).exchange_arguments(CallerArguments(arguments));
+    replaced_ = CommunicatorAccess::engine(*communicator_).add_arguments(arguments);
   }
 }
 
 ComparedArguments::~ComparedArguments() {
-  if (communicator_ != nullptr) CommunicatorAccess::engine(*communicator_).exchange_arguments(replaced_);
+  if (communicator_ != nullptr) CommunicatorAccess::engine(*communicator_).restore_arguments(replaced_);
 }
 
 }  // namespace lockstep::detail

@@ -93,12 +93,19 @@ std::string_view shown_file(const std::source_location& where) noexcept {
 
 }  // namespace
 
-CallerArguments::CallerArguments(std::string_view arguments) noexcept {
+void CallerArguments::add(std::string_view arguments) noexcept {
   if (arguments.empty()) return;
   Hash running;
+  running.add(hash);
   for (const char each : arguments) running.add(static_cast<unsigned char>(each));
   hash = running.value();
-  copy_text(arguments, text);
+  const std::string_view before(text.data());
+  std::size_t end = before.size();
+  for (const std::string_view part : {before.empty() ? std::string_view() : std::string_view(", "), arguments}) {
+    const std::size_t fits = std::min(part.size(), text.size() - 1 - end);
+    std::copy_n(part.begin(), fits, text.begin() + static_cast<std::ptrdiff_t>(end));
+    end += fits;
+  }
 }
 
 Descriptor make_descriptor(const Call& call, Order order, std::span<const HostItem> items, std::string_view name,

@@ -37,8 +37,8 @@ struct CallerArguments {
   std::uint64_t hash = 0;               ///< hash of the whole text; 0 if there are no arguments
   std::array<char, most_bytes> text{};  ///< for errors; truncated
 
-  CallerArguments() = default;
-  explicit CallerArguments(std::string_view text) noexcept;
+  /// Adds further arguments, after a comma.
+  void add(std::string_view arguments) noexcept;
 };
 
 /// Trivially copyable, because it is sent as bytes. Two ranks agree if their hashes are equal; the other members are

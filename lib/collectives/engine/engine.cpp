@@ -223,9 +223,14 @@ void Engine::count_merge(std::uint64_t run) {
   queue_.count_merge(run);
 }
 
-CallerArguments Engine::exchange_arguments(const CallerArguments& arguments) {
+CallerArguments Engine::add_arguments(std::string_view arguments) {
   const MutexLock lock(mutex_);
-  return queue_.exchange_arguments(arguments);
+  return queue_.add_arguments(arguments);
+}
+
+void Engine::restore_arguments(const CallerArguments& arguments) {
+  const MutexLock lock(mutex_);
+  queue_.restore_arguments(arguments);
 }
 
 std::uint64_t Engine::next_epoch() {

@@ -110,9 +110,10 @@ class Engine final : private JobMember {
   /// descriptors of later operations contain the count.
   void count_merge(std::uint64_t run);
 
-  /// The descriptors of operations that are posted from now on contain `arguments`. Returns the arguments that they
-  /// contained before.
-  CallerArguments exchange_arguments(const CallerArguments& arguments);
+  /// The descriptors of operations that are posted from now on also contain `arguments`. Returns the arguments that
+  /// they contained before, for restore_arguments.
+  CallerArguments add_arguments(std::string_view arguments);
+  void restore_arguments(const CallerArguments& arguments);
 
   /// Number of operations that are done on this rank.
   [[nodiscard]] std::int64_t completed();

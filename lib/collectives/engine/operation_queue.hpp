@@ -77,10 +77,13 @@ class OperationQueue {
 
   /// Counts a merge_call in which the replicas of this rank have met, in run number `run` of their strategy.
   void count_merge(std::uint64_t run) noexcept;
-  /// Operations that are entered from now on have `arguments`. Returns the arguments that they had before.
-  CallerArguments exchange_arguments(const CallerArguments& arguments) noexcept {
-    return std::exchange(arguments_, arguments);
+  /// Operations that are entered from now on also have `arguments`. Returns the arguments that they had before.
+  CallerArguments add_arguments(std::string_view arguments) noexcept {
+    const CallerArguments before = arguments_;
+    arguments_.add(arguments);
+    return before;
   }
+  void restore_arguments(const CallerArguments& arguments) noexcept { arguments_ = arguments; }
   /// Sets the count of merge_call calls to zero.
   void restart_merge_count() noexcept { merges_ = {}; }
 

@@ -247,12 +247,12 @@ TEST(Communicator, compares_further_arguments_of_its_caller_while_they_are_in_fo
   }
 }
 
-TEST(Communicator, compares_the_arguments_of_the_innermost_caller) {
+TEST(Communicator, compares_the_arguments_of_all_callers_that_contain_one_another) {
   on_ranks({1, 1}, [](Communicator& comm) {
     const detail::ComparedArguments outer(comm, "outer");
     {
       const detail::ComparedArguments inner(comm, comm.rank() == 0 ? "one" : "other");
-      expect_all(error_of([&] { comm.barrier(); }), {"barrier with one", "barrier with other"});
+      expect_all(error_of([&] { comm.barrier(); }), {"barrier with outer, one", "barrier with outer, other"});
     }
     comm.barrier();
     expect_all(

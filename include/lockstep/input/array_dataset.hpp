@@ -61,7 +61,7 @@ template <class Arrays>
   } else if constexpr (kind == detail::NodeKind::map) {
     static_assert(is_map_by_string<Arrays>, "a map of arrays must be a std::map, and its keys must be std::string");
     using Child = decltype(tensors_of(arrays.begin()->second));
-    std::map<std::string, Child, typename Arrays::key_compare> result;
+    std::map<std::string, Child> result;
     for (const auto& [key, child] : arrays) result.emplace_hint(result.end(), key, tensors_of(child));
     return result;
   } else if constexpr (detail::is_pair<Arrays>) {

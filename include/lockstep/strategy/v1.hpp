@@ -143,8 +143,9 @@ class StrategyMethods : public Base {
               if (!element) return std::nullopt;
               lockstep::detail::set_cpu_of_leaves(inputs.emplace_back(std::move(*element)), device);
             }
-            return lockstep::detail::merge_trees<T>(
-                replicas, 0, [&inputs](int i) -> T& { return inputs[static_cast<std::size_t>(i)]; });
+            return lockstep::detail::merge_trees<T>(static_cast<int>(inputs.size()), 0, [&inputs](int i) -> T& {
+              return inputs[static_cast<std::size_t>(i)];
+            });
           };
         },
         replicas);

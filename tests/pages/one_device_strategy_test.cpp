@@ -5,135 +5,249 @@
 
 #include "pages/samples.hpp"
 
+#include <tuple>
+#include <utility>
+
 namespace lockstep::test {
 namespace {
 
 TEST(OneDeviceStrategyPage, class_description) {
+  const Output output;
+  // sample OneDeviceStrategy 1
   OneDeviceStrategy strategy("/cpu:0");
-  const auto v = [&] {
-    const Scope scope = strategy.scope();
-    return strategy.variable<float>(1.0F);
-  }();
-  EXPECT_EQ(to_string(v.component(0).device()), "cpu:0");
+
+  {
+    const auto scope = strategy.scope();
+    const auto v = make_variable<float>(1.0F);
+    std::cout << to_string(v.device()) << "\n";  // cpu:0
+  }
+
   const auto step_fn = [](int x) { return x * 2; };
+
   int result = 0;
   for (int i = 0; i < 10; ++i) result += strategy.run(step_fn, i);
-  EXPECT_EQ(result, 90);
+  std::cout << result << "\n";  // 90
+  // end of sample
+  EXPECT_EQ(output.text(), "cpu:0\n90\n");
 }
 
 TEST(OneDeviceStrategyPage, cluster_resolver) {
   OneDeviceStrategy single;
   EXPECT_EQ(single.cluster_resolver(), nullptr);
-  on_workers({1, 1}, [](Strategy& strategy) {
-    const ClusterResolver* resolver = strategy.cluster_resolver();
-    ASSERT_NE(resolver, nullptr);
-    bool ran_what_is_for_workers = false;
-    if (resolver->task_type() == "worker") {
-      ran_what_is_for_workers = true;
-    } else if (resolver->task_type() == "ps") {
-      ADD_FAILURE() << "no rank is a parameter server";
+  bool is_worker = false;
+  bool is_parameter_server = false;
+  on_the_first_worker([&](Communicator& communicator) {
+    // sample OneDeviceStrategy 2
+    const auto tf_config = R"({
+      "cluster": {
+        "worker": ["localhost:12345", "localhost:23456"],
+        "ps": ["localhost:34567"]
+      },
+      "task": {"type": "worker", "index": 0}
+    })";
+
+    // This uses tf_config for the cluster and current task info.
+    MultiWorkerMirroredStrategy strategy(communicator,
+                                         {.cluster_resolver = TFConfigClusterResolver::from_text(tf_config)});
+
+    if (strategy.cluster_resolver()->task_type() == "worker") {
+      // Perform something that's only applicable on workers. Since we set this
+      // as a worker above, this block will run on this particular instance.
+      is_worker = true;
+    } else if (strategy.cluster_resolver()->task_type() == "ps") {
+      // Perform something that's only applicable on parameter servers. Since we
+      // set this as a worker above, this block will not run on this particular
+      // instance.
+      is_parameter_server = true;
     }
-    EXPECT_TRUE(ran_what_is_for_workers);
-    EXPECT_EQ(resolver->task_id(), strategy.communicator().rank());
+    // end of sample
+    EXPECT_EQ(strategy.cluster_resolver()->task_id(), 0);
   });
+  EXPECT_TRUE(is_worker);
+  EXPECT_FALSE(is_parameter_server);
 }
 
 TEST(OneDeviceStrategyPage, experimental_assign_to_logical_device) {
-  OneDeviceStrategy strategy;
-  const auto step_fn = [&](const std::vector<float>& inputs) {
-    std::vector<float> output;
-    for (const float x : inputs) output.push_back(x + x);
+  const auto dataset = Dataset<Tensor>::range(8).batch(8);
+  // sample OneDeviceStrategy 3
+  // 4 replicas, each with 1 logical device.
+  MirroredStrategy strategy({"cpu:0", "cpu:1", "cpu:2", "cpu:3"});
+  auto iterator = strategy.experimental_distribute_dataset(dataset).iterate();
+
+  const auto step_fn = [&](const Tensor& inputs) {
+    const Tensor output = inputs + inputs;
+
+    // Add operation will be executed on logical device 0.
     return strategy.experimental_assign_to_logical_device(output, 0);
   };
-  EXPECT_EQ(strategy.run(step_fn, std::vector<float>{1, 2}), (std::vector<float>{2, 4}));
-  // the sample's replicas have two logical devices, these have one
+
+  const auto result = strategy.run(step_fn, iterator.get_next());
+  // end of sample
+  EXPECT_EQ(printed(result), "PerReplica:{0: [0, 2], 1: [4, 6], 2: [8, 10], 3: [12, 14]}");
+  // the page's replicas have two logical devices, these have one
   expect_error(Code::invalid_argument, {"logical"},
                [&] { (void)strategy.experimental_assign_to_logical_device(1.0F, 1); });
 }
 
 TEST(OneDeviceStrategyPage, experimental_distribute_dataset) {
+  const Output output;
+  // sample OneDeviceStrategy 4
   OneDeviceStrategy strategy;
   const auto dataset = Dataset<Tensor>::range(10).batch(2);
-  std::string text;
-  for (const auto& x : strategy.experimental_distribute_dataset(dataset)) text += printed(x.value()) + " ";
-  EXPECT_EQ(text, "[0, 1] [2, 3] [4, 5] [6, 7] [8, 9] ");
+  const auto dist_dataset = strategy.experimental_distribute_dataset(dataset);
+  for (const auto& x : dist_dataset) {
+    std::cout << x.value() << "\n";  // [0, 1], [2, 3], ...
+  }
+  // end of sample
+  EXPECT_EQ(output.text(), "[0, 1]\n[2, 3]\n[4, 5]\n[6, 7]\n[8, 9]\n");
 }
 
 TEST(OneDeviceStrategyPage, experimental_distribute_datasets_from_function) {
   OneDeviceStrategy strategy;
-  const auto dataset_fn = [](const InputContext& input_context) {
-    return endless_ones()
-        .batch(input_context.get_per_replica_batch_size(4))
-        .shard(input_context.num_input_pipelines(), input_context.input_pipeline_id());
+  const std::int64_t global_batch_size = 4;
+  const auto replica_fn = [](const Tensor& input) { return sum_of_ones(input, 4); };
+  int steps = 0;
+  // sample OneDeviceStrategy 5
+  const auto dataset_fn = [&](const InputContext& input_context) {
+    const auto batch_size = input_context.get_per_replica_batch_size(global_batch_size);
+    const auto d = Dataset<Tensor>::from_tensors(Tensor::from({{1.0F}})).repeat().batch(batch_size);
+    return d.shard(input_context.num_input_pipelines(), input_context.input_pipeline_id());
   };
-  expect_ones(strategy, strategy.experimental_distribute_datasets_from_function(dataset_fn));
+
+  const auto inputs = strategy.experimental_distribute_datasets_from_function(dataset_fn);
+
+  for (const auto& batch : inputs) {
+    const auto replica_results = strategy.run(replica_fn, batch);
+    if (++steps == 2) break;  // the dataset has no end
+  }
+  // end of sample
+  EXPECT_EQ(steps, 2);
 }
 
 TEST(OneDeviceStrategyPage, experimental_distribute_values_from_function_of_a_constant) {
+  const Output output;
+  // sample OneDeviceStrategy 6
   MirroredStrategy strategy;
-  const auto value_fn = [](const ValueContext&) { return 1.0F; };
+  const auto value_fn = [](const ValueContext&) { return Tensor::scalar(1.0F); };
   const auto distributed_values = strategy.experimental_distribute_values_from_function(value_fn);
-  EXPECT_EQ(strategy.experimental_local_results(distributed_values), (std::vector<float>{1.0F}));
+  const auto local_result = strategy.experimental_local_results(distributed_values);
+  std::cout << local_result[0] << "\n";  // 1
+  // end of sample
+  EXPECT_EQ(output.text(), "1\n");
 }
 
 TEST(OneDeviceStrategyPage, experimental_distribute_values_from_function_of_an_array) {
+  const Output output;
+  // sample OneDeviceStrategy 7
   MirroredStrategy strategy;
   const std::vector<float> array_value{3, 2, 1};
-  const auto value_fn = [&](const ValueContext& context) {
-    return array_value[static_cast<std::size_t>(context.replica_id_in_sync_group)];
-  };
+  const auto value_fn = [&](const ValueContext& ctx) { return array_value[ctx.replica_id_in_sync_group]; };
   const auto distributed_values = strategy.experimental_distribute_values_from_function(value_fn);
-  EXPECT_EQ(strategy.experimental_local_results(distributed_values), (std::vector<float>{3.0F}));
+  const auto local_result = strategy.experimental_local_results(distributed_values);
+  std::cout << local_result[0] << "\n";  // 3
+  // end of sample
+  EXPECT_EQ(output.text(), "3\n");
 }
 
 TEST(OneDeviceStrategyPage, experimental_distribute_values_from_function_of_the_number_of_replicas) {
+  const Output output;
+  // sample OneDeviceStrategy 8
   MirroredStrategy strategy;
-  const auto value_fn = [](const ValueContext& context) { return context.num_replicas_in_sync; };
+  const auto value_fn = [](const ValueContext& ctx) { return ctx.num_replicas_in_sync; };
   const auto distributed_values = strategy.experimental_distribute_values_from_function(value_fn);
-  EXPECT_EQ(strategy.experimental_local_results(distributed_values), std::vector<int>{1});
+  const auto local_result = strategy.experimental_local_results(distributed_values);
+  std::cout << local_result[0] << "\n";  // 1
+  // end of sample
+  EXPECT_EQ(output.text(), "1\n");
 }
 
 TEST(OneDeviceStrategyPage, experimental_distribute_values_from_function_of_values_on_the_devices) {
+  // sample OneDeviceStrategy 9
   MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto worker_devices = strategy.extended().worker_devices();
   std::vector<Tensor> multiple_values;
-  for (const Device device : strategy.extended().worker_devices()) {
-    multiple_values.emplace_back(DType::f32, Shape{}, nullptr, device);
-    multiple_values.back().elements<float>().front() = 1.0F;
+  for (int i = 0; i < strategy.num_replicas_in_sync(); ++i) {
+    multiple_values.push_back(Tensor::scalar(1.0F).to(worker_devices[i]));
   }
-  const auto value_fn = [&](const ValueContext& context) {
-    return multiple_values[static_cast<std::size_t>(context.replica_id_in_sync_group)];
-  };
+
+  const auto value_fn = [&](const ValueContext& ctx) { return multiple_values[ctx.replica_id_in_sync_group]; };
+
   const auto distributed_values = strategy.experimental_distribute_values_from_function(value_fn);
+  // end of sample
   EXPECT_EQ(printed(distributed_values), "PerReplica:{0: 1, 1: 1}");
   EXPECT_EQ(to_string(distributed_values.component(1).device()), "cpu:1");
 }
 
 TEST(OneDeviceStrategyPage, experimental_make_numpy_dataset) {
+  // sample OneDeviceStrategy 10
   MirroredStrategy strategy;
   const std::vector<float> numpy_input(10, 1.0F);
-  Dataset<Tensor> dataset = strategy.experimental_make_numpy_dataset(numpy_input);
-  const Tensor element = dataset.iterate().get_next_as_optional().value();
-  EXPECT_EQ(element.shape(), Shape{});  // shapes: (), types: tf.float32
-  EXPECT_EQ(element.dtype(), DType::f32);
+  auto dataset = strategy.experimental_make_numpy_dataset(numpy_input);
+  // dataset: elements of shape [] and dtype f32
   dataset = dataset.batch(2);
-  EXPECT_EQ(all_of(strategy, dataset), numpy_input);
+  const auto dist_dataset = strategy.experimental_distribute_dataset(dataset);
+  // end of sample
+  EXPECT_EQ(all_of(strategy, dist_dataset), numpy_input);
+  for (const Tensor& element : strategy.experimental_make_numpy_dataset(numpy_input)) {
+    EXPECT_EQ(element.shape(), Shape{});
+    EXPECT_EQ(element.dtype(), DType::f32);
+  }
 }
 
-/// The sample has 8 logical devices per replica, where the parts would be 2 * 4; here there is one.
+/// The page's replicas have 8 logical devices, where the parts would be 2 * 4; here they have one.
 TEST(OneDeviceStrategyPage, experimental_replicate_to_logical_devices) {
-  OneDeviceStrategy strategy;
-  const auto step_fn = [&](const Tensor& images, const std::vector<float>& labels) {
-    const Tensor split = strategy.experimental_split_to_logical_devices(images, {1, 1, 1, 1});
-    const std::vector<float> everywhere = strategy.experimental_replicate_to_logical_devices(labels);
-    float loss = 0;
-    for (std::size_t i = 0; i < labels.size(); ++i) loss += everywhere[i] - split.elements<float>()[i];
+  const auto dataset =
+      Dataset<std::pair<Tensor, Tensor>>::from_tensors({Tensor::from({1.0F, 2.0F}), Tensor::from({3.0F, 5.0F})})
+          .repeat(4)
+          .batch(4);
+  const auto model = [](const Tensor& x) { return x * 2.0F; };
+  const auto loss_fn = [](const Tensor& labels, const Tensor& output) { return labels - output; };
+  // sample OneDeviceStrategy 11
+  // 4 replicas, each with 1 logical device.
+  MirroredStrategy strategy({"cpu:0", "cpu:1", "cpu:2", "cpu:3"});
+  auto iterator = strategy.experimental_distribute_dataset(dataset).iterate();
+
+  const auto step_fn = [&](const std::pair<Tensor, Tensor>& inputs) {
+    auto [images, labels] = inputs;
+    images = strategy.experimental_split_to_logical_devices(images, {1, 1});
+
+    // model() function will be executed on the logical device.
+    auto output = model(images);
+
+    // For loss calculation, all logical devices share the same logits
+    // and labels.
+    labels = strategy.experimental_replicate_to_logical_devices(labels);
+    output = strategy.experimental_replicate_to_logical_devices(output);
+    const auto loss = loss_fn(labels, output);
+
     return loss;
   };
-  EXPECT_EQ(strategy.run(step_fn, Tensor(DType::f32, Shape{2, 1, 1, 1}), std::vector<float>{1, 2}), 3.0F);
+
+  const auto result = strategy.run(step_fn, iterator.get_next());
+  // end of sample
+  EXPECT_EQ(printed(result), "PerReplica:{0: [[1, 1]], 1: [[1, 1]], 2: [[1, 1]], 3: [[1, 1]]}");
 }
 
 TEST(OneDeviceStrategyPage, experimental_split_to_logical_devices) {
+  const auto dataset = Dataset<Tensor>::range(4).batch(4);
+  const auto model = [](const Tensor& x) { return x * 2; };
+  // sample OneDeviceStrategy 12
+  // 1 replica with 1 logical device.
   OneDeviceStrategy strategy;
+  auto iterator = strategy.experimental_distribute_dataset(dataset).iterate();
+
+  const auto step_fn = [&](const Tensor& inputs) {
+    const auto parts = strategy.experimental_split_to_logical_devices(inputs, {1});
+
+    // model() function will be executed on the logical device.
+    const auto output = model(parts);
+
+    return output;
+  };
+
+  const auto result = strategy.run(step_fn, iterator.get_next());
+  // end of sample
+  EXPECT_EQ(printed(result), "[0, 2, 4, 6]");
   const Tensor image(DType::f32, Shape{2, 4, 8, 3});
   EXPECT_EQ(strategy.experimental_split_to_logical_devices(image, {1, 1, 1, 1}).data(), image.data());
   expect_error(Code::invalid_argument, {"logical"},
@@ -144,10 +258,16 @@ TEST(OneDeviceStrategyPage, experimental_split_to_logical_devices) {
 
 TEST(OneDeviceStrategyPage, reduce) {
   OneDeviceStrategy strategy;
-  std::vector<int> t;
-  for (int i = 0; i < 10; ++i) t.push_back(i);
-  EXPECT_EQ(strategy.reduce(ReduceOp::sum, t), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
-  EXPECT_EQ(strategy.reduce(ReduceOp::sum, t, 0), 45);
+  const Output output;
+  // sample OneDeviceStrategy 13
+  const auto t = Tensor::from({0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  auto result = strategy.reduce(ReduceOp::sum, t);
+  std::cout << result << "\n";  // [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+  result = strategy.reduce(ReduceOp::sum, t, 0);
+  std::cout << result << "\n";  // 45
+  // end of sample
+  EXPECT_EQ(output.text(), "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n45\n");
 }
 
 }  // namespace

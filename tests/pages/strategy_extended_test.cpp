@@ -40,8 +40,12 @@ TEST(StrategyExtendedPage, replica_context_and_cross_replica_context) {
 TEST(StrategyExtendedPage, sync_on_read_variables) {
   MirroredStrategy strategy({"cpu:0", "cpu:1"});
   const auto v = strategy.sync_on_read_variable<double>(1.0, {.name = "v", .aggregation = VariableAggregation::mean});
-  const PerReplica<double> update({2.0, 4.0});
-  strategy.run([&](double u) { v.assign(0.9 * v.value() + 0.1 * u); }, update);  // v = 0.9*v + 0.1*update
+  const auto step = [&](double update) {
+    // sample StrategyExtended 1
+    v.assign(0.9 * v + 0.1 * update);
+    // end of sample
+  };
+  strategy.run(step, PerReplica<double>({2.0, 4.0}));
   EXPECT_EQ(v.value(), (0.9 * 1.0 + 0.1 * 2.0 + (0.9 * 1.0 + 0.1 * 4.0)) / 2);
 }
 
@@ -88,14 +92,23 @@ TEST(StrategyExtendedPage, assign_does_the_same_with_an_aggregation) {
 
 TEST(StrategyExtendedPage, colocate_vars_with) {
   MirroredStrategy strategy({"cpu:0", "cpu:1"});
-  const Scope scope = strategy.scope();
+  // sample StrategyExtended 2
+  const auto scope = strategy.scope();
   const auto var1 = make_variable<float>(1.0F);
-  const auto [var2, var3] = [&] {
-    const ColocateScope colocate = strategy.extended().colocate_vars_with(var1);
-    return std::pair(make_variable<float>(2.0F), make_variable<float>(3.0F));
-  }();
-  const auto fn = [](auto& v1, auto& v2, auto& v3) { v1.assign_add(v2.value() * v3.value()); };
+  const auto colocate = strategy.extended().colocate_vars_with(var1);
+  // var2 and var3 will be created on the same device(s) as var1
+  const auto var2 = make_variable<float>(2.0F);
+  const auto var3 = make_variable<float>(3.0F);
+
+  const auto fn = [](auto& v1, auto& v2, auto& v3) {
+    // operates on v1 from var1, v2 from var2, and v3 from var3
+    v1.assign_add(v2 * v3);
+  };
+
+  // `fn` runs on every device `var1` is on, `var2` and `var3` will be there
+  // too.
   strategy.extended().update(var1, fn, var2, var3);
+  // end of sample
   EXPECT_EQ(copies(var1), (std::vector<std::vector<float>>{{7}, {7}}));
 }
 
@@ -118,8 +131,14 @@ TEST(StrategyExtendedPage, update) {
     v.assign_add(arg);
     return v.value();
   };
-  const auto merged = strategy.extended().update(var, fn, Mirrored<float>({2, 2}));
-  EXPECT_EQ(printed(merged), "Mirrored:{0: 3, 1: 3}");
+  const Mirrored<float> args({2, 2});
+  const auto update = [&] {
+    // sample StrategyExtended 3
+    // args will be unwrapped if they are mirrored.
+    return strategy.extended().update(var, fn, args);
+    // end of sample
+  };
+  EXPECT_EQ(printed(update()), "Mirrored:{0: 3, 1: 3}");
   EXPECT_EQ(strategy.extended().update(ungrouped, var, fn, 1.0F), (std::vector<float>{4, 4}));
 }
 
@@ -135,18 +154,22 @@ TEST(StrategyExtendedPage, value_container) {
 }
 
 TEST(StrategyExtendedPage, variable_created_in_scope) {
+  // sample StrategyExtended 4
   MirroredStrategy strategy({"cpu:0", "cpu:1"});
-  const auto v = [&] {
-    const Scope scope = strategy.scope();
-    return make_variable<float>(1.0F);
-  }();
-  EXPECT_TRUE(strategy.extended().variable_created_in_scope(v));
+  const auto scope = strategy.scope();
+  const auto v = make_variable<float>(1.0F);
+  const bool created_in_scope = strategy.extended().variable_created_in_scope(v);  // true
+  // end of sample
+  EXPECT_TRUE(created_in_scope);
 }
 
 TEST(StrategyExtendedPage, variable_created_outside_of_scope) {
   MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  // sample StrategyExtended 5
   const auto v = make_variable<float>(1.0F);
-  EXPECT_FALSE(strategy.extended().variable_created_in_scope(v));
+  const bool created_in_scope = strategy.extended().variable_created_in_scope(v);  // false
+  // end of sample
+  EXPECT_FALSE(created_in_scope);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(Variable, is_on_the_device_of_the_copy_that_its_context_uses) {
     EXPECT_EQ(v.device(), logical_cpus(2)[0]);
     EXPECT_EQ(components(strategy.run([&] { return v.device(); })), logical_cpus(2));
     std::vector<Device> updated;
-    strategy.extended().update(v, [&](TensorView) { updated.push_back(v.device()); });
+    strategy.extended().update(v, [&](auto& copy) { updated.push_back(copy.device()); });
     EXPECT_EQ(updated, logical_cpus(2));
     EXPECT_EQ(v.component(1).device(), logical_cpus(2)[1]);
   }

@@ -16,8 +16,8 @@ using detail::Call;
 Item Communicator::State::item_of(const Call& call, const ConstTensorView& input, const TensorView& output,
                                   const ReduceOptions& how) const {
   const detail::Traits& kind = call.traits();
-  const bool is_per_replica = kind.inputs == detail::Place::replicas || kind.has_own_outputs();
-  if (const int replicas = layout.count(rank); is_per_replica && replicas != 1) {
+  const bool has_one_each = kind.inputs == detail::Place::replicas || kind.has_own_outputs();
+  if (const int replicas = layout.count(rank); has_one_each && replicas != 1) {
     propagate(call, how, [&] {
       detail::throw_error(Code::invalid_argument,
                           "{}: a call with one tensor requires one replica per rank, but rank {} has {}; pass "

@@ -30,7 +30,7 @@ OTHERS = {'const', 'auto', 'args', 'fn', 'strategy', 'replica', 'python3', 'test
           'pages', 'tf', 'function', 'print', 'mpirun', 'srun', 'TF_CONFIG', 'CUDA_VISIBLE_DEVICES', 'LOCKSTEP_TIMEOUT', 'distribute',
           'numpy', 'load_file', 'signal', 'sbatch', 'value_or', 'push_back', 'emplace_back', 'posix_spawn', 'system',
           'popen', 'MPI_Init_thread', 'SECONDS', 'program', 'timeout', 'bin', 'true',
-          'samples', 'dist', 'cout', 'zero_grad', 'set_num_threads', 'rate', 'mpi_comm', 'malloc', 'calloc', 'realloc', 'new', 'ALLOCATE',
+          'samples', 'dist', 'cout', 'colocate', 'zero_grad', 'set_num_threads', 'rate', 'mpi_comm', 'malloc', 'calloc', 'realloc', 'new', 'ALLOCATE',
           'fork', 'posix_memalign'}
 
 

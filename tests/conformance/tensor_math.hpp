@@ -11,7 +11,6 @@
 #include "core/visit_dtype.hpp"
 
 #include <functional>
-#include <type_traits>
 
 namespace lockstep::conformance {
 
@@ -24,16 +23,5 @@ Tensor mapped(const Tensor& a, const std::function<Number(Number)>& fn);
 Tensor sum_of(const Tensor& a);
 /// The only element.
 Number number_in(const Tensor& a);
-
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return combined(a, b, std::plus<>()); }
-inline Tensor operator-(const Tensor& a, const Tensor& b) { return combined(a, b, std::minus<>()); }
-inline Tensor operator*(const Tensor& a, const Tensor& b) { return combined(a, b, std::multiplies<>()); }
-inline Tensor operator+(const Tensor& a, Number b) {
-  return mapped(a, [b](Number x) { return x + b; });
-}
-inline Tensor operator-(const Tensor& a, Number b) { return a + -b; }
-inline Tensor operator*(Number a, const Tensor& b) {
-  return mapped(b, [a](Number x) { return a * x; });
-}
 
 }  // namespace lockstep::conformance

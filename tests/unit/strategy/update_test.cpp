@@ -16,11 +16,20 @@ struct Rates {
   PerReplica<float> rate{{0.0F}};
 };
 
+struct Range {
+  float least = 0;
+  float most = 0;
+};
+
 }  // namespace lockstep::test
 
 template <>
 struct lockstep::tree_members<lockstep::test::Rates> {
   static constexpr auto pointers = std::tuple(&lockstep::test::Rates::momentum, &lockstep::test::Rates::rate);
+};
+template <>
+struct lockstep::tree_members<lockstep::test::Range> {
+  static constexpr auto pointers = std::tuple(&lockstep::test::Range::least, &lockstep::test::Range::most);
 };
 
 namespace lockstep::test {
@@ -67,6 +76,16 @@ TEST(Update, gives_its_function_the_variable_which_reads_and_writes_one_copy) {
     EXPECT_EQ(first, id);
   });
   EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{0, 6}, {1, 8}}));
+}
+
+TEST(Update, keeps_the_names_of_the_members_of_its_results) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto v = strategy.variable<float>(1.0F);
+  const auto range = [](auto& v) { return Range{v.value(), v.value() + 1}; };
+  const Mirrored<Range> grouped = strategy.extended().update(v, range);
+  EXPECT_EQ(grouped.component(1).most, 2);
+  const std::vector<Range> listed = strategy.extended().update(ungrouped, v, range);
+  EXPECT_EQ(listed[1].least, 1);
 }
 
 TEST(Update, prefers_the_form_with_the_variable) {

@@ -231,12 +231,12 @@ void add_components(const Leaf& leaf, const Get& get, LeafList& leaves) {
 }
 
 template <class Leaf>
-struct is_per_replica : std::bool_constant<leaf_traits<Leaf>::kind == LeafKind::per_replica> {};
+struct leaf_is_per_replica : std::bool_constant<leaf_traits<Leaf>::kind == LeafKind::per_replica> {};
 
 /// Makes the ranks compare the structures of a tree whose type has PerReplica leaves, even if there are none.
 template <class Tree>
 void add_structure(const Tree& tree, LeafList& leaves) {
-  if constexpr (any_leaf<Tree, is_per_replica>::value) {
+  if constexpr (any_leaf<Tree, leaf_is_per_replica>::value) {
     leaves.require_collective();
     leaves.add_argument(structure_of(tree));
   }

@@ -86,13 +86,14 @@ struct Whole {
   T value;
 };
 
-/// Merges the results of all copies to one tree, and moves the leaves of `results`. Each leaf T becomes Mirrored<T> if
-/// grouped, and vector<T> if ungrouped. If grouped, a leaf that is a variable remains that variable.
-template <Grouping grouping, class Result>
-auto group_results(std::vector<std::optional<Result>>& results) {
-  const int count = static_cast<int>(results.size());
-  const auto get = [&results](int i) -> Result& { return *results[static_cast<std::size_t>(i)]; };
-  return combine<Result>(count, get, [count]<class Leaf, class GetLeaf>(const GetLeaf& leaf) {
+/// Makes a leaf of the merged results from the leaves of the results of all copies, and moves from these.
+template <Grouping grouping>
+struct GroupedLeaf {
+  using whole_aggregates = void;
+  int count;
+
+  template <class Leaf, class GetLeaf>
+  auto operator()(const GetLeaf& leaf) const {
     if constexpr (grouping == Grouping::ungrouped) {
       std::vector<Leaf> list;
       for (int i = 0; i < count; ++i) list.push_back(std::move(leaf(i)));
@@ -102,7 +103,17 @@ auto group_results(std::vector<std::optional<Result>>& results) {
     } else {
       return Mirrored<Leaf>(count, [&](int i) { return Leaf(std::move(leaf(i))); });
     }
-  });
+  }
+};
+
+/// Merges the results of all copies to one tree, and moves the leaves of `results`. Each leaf T becomes Mirrored<T> if
+/// grouped, and vector<T> if ungrouped; an aggregate is one leaf, as in merge_trees. If grouped, a leaf that is a
+/// variable remains that variable.
+template <Grouping grouping, class Result>
+auto group_results(std::vector<std::optional<Result>>& results) {
+  const int count = static_cast<int>(results.size());
+  const auto get = [&results](int i) -> Result& { return *results[static_cast<std::size_t>(i)]; };
+  return combine<Result>(count, get, GroupedLeaf<grouping>{count});
 }
 
 /// Calls `call(i)` for each of `count` copies, one after the other, and groups the results.

@@ -25,6 +25,7 @@
 #include <lockstep/input/array_dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/strategy/detail/initial_value.hpp>
+#include <lockstep/strategy/detail/leaf_list.hpp>
 #include <lockstep/strategy/detail/leaves.hpp>
 #include <lockstep/strategy/detail/step_values.hpp>
 #include <lockstep/strategy/scope.hpp>

@@ -13,6 +13,7 @@
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/core/reduce_op_argument.hpp>
 #include <lockstep/strategy/destinations.hpp>
+#include <lockstep/strategy/detail/leaf_list.hpp>
 #include <lockstep/strategy/detail/leaves.hpp>
 #include <lockstep/strategy/detail/update.hpp>
 #include <lockstep/values/detail/local_replicas.hpp>

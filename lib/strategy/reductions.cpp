@@ -17,6 +17,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,14 +35,18 @@ void store(std::vector<std::vector<IndexedSlices>>&& results, std::span<const st
 /// A leaf of a reduction along axes: its dtype, and the axes as a bit set.
 using AxesOfLeaf = std::pair<DType, unsigned>;
 
-/// "sum of f32 along axis 0", "mean of f32 along axis 0; f64 along axes 0, 2". Equal leaves that follow each other are
-/// named once; the collective compares their number.
+/// "sum of f32 along axis 0", "mean of 3 x f32 along axis 0; f64 along axes 0, 2". Equal leaves that follow each other
+/// are named once, with their number.
 std::string text_of(ReduceOp op, const std::vector<AxesOfLeaf>& leaves) {
   std::string text(to_string(op));
   for (std::size_t k = 0; k < leaves.size(); ++k) {
     if (k > 0 && leaves[k] == leaves[k - 1]) continue;
+    const auto is_other = [&](const AxesOfLeaf& leaf) { return leaf != leaves[k]; };
+    const auto run = std::find_if(leaves.begin() + static_cast<std::ptrdiff_t>(k), leaves.end(), is_other);
+    const auto number = run - leaves.begin() - static_cast<std::ptrdiff_t>(k);
     const auto [dtype, mask] = leaves[k];
-    text += fmt::format("{} {} along {}", k == 0 ? " of" : ";", to_string(dtype),
+    text += fmt::format("{} {}{} along {}", k == 0 ? " of" : ";", number == 1 ? "" : fmt::format("{} x ", number),
+                        to_string(dtype),
                         mask == 0                  ? "no axis"
                         : (mask & (mask - 1)) == 0 ? "axis"
                                                    : "axes");

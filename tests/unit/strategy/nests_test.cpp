@@ -201,6 +201,12 @@ TEST(Agreement, compares_the_axes_of_a_reduction) {
       {"mean of i32 along axis 0", "mean of i64 along axis 0"});
   expect_compared(
       [](Strategy& s, bool differs) {
+        const auto of = [&](DType dtype) { return s.run([&] { return Tensor(dtype, Shape{2}); }); };
+        (void)s.reduce("MEAN", std::vector{of(DType::i32), of(differs ? DType::i32 : DType::i64), of(DType::i64)}, 0);
+      },
+      {"mean of i32 along axis 0; 2 x i64 along axis 0", "mean of 2 x i32 along axis 0; i64 along axis 0"});
+  expect_compared(
+      [](Strategy& s, bool differs) {
         const PerReplica<float> number = s.run([] { return 1.0F; });
         const PerReplica<Floats> list = s.run([] { return Floats{1, 2}; });
         differs ? (void)s.reduce("SUM", list, 0) : (void)s.reduce("SUM", number);

@@ -109,10 +109,6 @@ std::vector<Item> items_of(const std::vector<std::vector<ConstTensorView>>& inpu
 }  // namespace
 
 Tensor axis_sum(ConstTensorView value, unsigned mask, ReduceOp op) {
-  if (op != ReduceOp::sum && op != ReduceOp::mean) {
-    detail::throw_error(Code::invalid_argument, "reduce: {} along an axis is not defined; use sum or mean",
-                        to_string(op));
-  }
   if (value.dtype == DType::boolean) {
     detail::throw_error(Code::invalid_argument, "reduce: bool has no {}; convert the value", to_string(op));
   }
@@ -136,6 +132,10 @@ std::int64_t axis_count(const Shape& shape, unsigned mask) {
 AxisReduction::AxisReduction(std::span<const AxisLeaf> leaves, ReduceOp op, const Axes& axes, int local_replicas,
                              int first_replica)
     : op_(op) {
+  if (op != ReduceOp::sum && op != ReduceOp::mean) {
+    detail::throw_error(Code::invalid_argument, "reduce: {} along an axis is not defined; use sum or mean",
+                        to_string(op));
+  }
   for (const AxisLeaf& leaf : leaves) {
     Leaf& local = leaves_.emplace_back();
     local.dtype = leaf.components.front().dtype;

@@ -27,7 +27,7 @@ struct AxisLeaf {
 /// Returns the sums over the axes in `mask` (bit i stands for axis i). The result's shape does not have these axes. The
 /// result has the accumulation type of (op, dtype): f32 for 16-bit floats, f64 for the mean of integers. Each sum
 /// starts with zero and adds its elements in row-major order; integers wrap. Computes in host memory; elements on a GPU
-/// are first copied to the host. Local. Throws Error(invalid_argument) for bool, and for an op other than sum and mean.
+/// are first copied to the host. `op` is sum or mean. Local. Throws Error(invalid_argument) for bool.
 [[nodiscard]] Tensor axis_sum(ConstTensorView value, unsigned mask, ReduceOp op);
 
 /// The number of elements in each sum that axis_sum returns. Local.
@@ -37,7 +37,8 @@ struct AxisLeaf {
 /// sums over all replicas, and the other collective adds the numbers of elements.
 class AxisReduction {
  public:
-  /// Computes the local sums. Local. Throws Error(invalid_argument) if this rank detects a wrong value.
+  /// Computes the local sums. Local. Throws Error(invalid_argument) if this rank detects a wrong value, and for an op
+  /// other than sum and mean.
   AxisReduction(std::span<const AxisLeaf> leaves, ReduceOp op, const Axes& axes, int local_replicas, int first_replica);
 
   /// Whether any value is summed over replicas.

@@ -3,6 +3,7 @@
 
 #include <lockstep/device/arithmetic.hpp>
 
+#include "support/elements_of.hpp"
 #include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
@@ -17,14 +18,9 @@
 namespace lockstep {
 namespace {
 
+using test::elements_of;
 using test::expect_error;
 using Floats = std::vector<float>;
-
-template <class T>
-std::vector<T> elements_of(const Tensor& tensor) {
-  const auto elements = tensor.elements<T>();
-  return {elements.begin(), elements.end()};
-}
 
 template <class A, class B>
 concept Addable = requires(const A& a, const B& b) { a + b; };

@@ -6,6 +6,7 @@
 #include <lockstep/device/nested_list.hpp>
 #include <lockstep/device/tensor.hpp>
 
+#include "support/elements_of.hpp"
 #include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
@@ -18,13 +19,8 @@
 namespace lockstep {
 namespace {
 
+using test::elements_of;
 using test::expect_error;
-
-template <class T>
-std::vector<T> elements_of(const Tensor& tensor) {
-  const auto elements = tensor.elements<T>();
-  return {elements.begin(), elements.end()};
-}
 
 TEST(Tensor, is_made_from_a_list_in_braces) {
   const Tensor row = Tensor::from({1.0F, 2.0F});

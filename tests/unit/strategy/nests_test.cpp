@@ -68,6 +68,8 @@ TEST(Nests, that_are_empty_give_empty_nests) {
   EXPECT_TRUE(strategy.reduce("SUM", none).empty());
   EXPECT_TRUE(strategy.reduce("SUM", std::vector<PerReplica<Floats>>{}, 0).empty());
   EXPECT_TRUE(strategy.gather(std::vector<PerReplica<Floats>>{}, 0).empty());
+  expect_error(Code::invalid_argument, {"max along an axis"},
+               [&] { (void)strategy.reduce(ReduceOp::max, std::vector<PerReplica<Floats>>{}, 0); });
   EXPECT_EQ(strategy.reduce("SUM", std::pair(none, loss)), std::pair(Floats{}, 3.0F));
   EXPECT_EQ(strategy.reduce("SUM", std::optional<PerReplica<float>>{}), std::nullopt);
   EXPECT_TRUE(strategy.extended().reduce_to("SUM", none, "cpu:0").empty());

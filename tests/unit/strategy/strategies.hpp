@@ -7,6 +7,7 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "support/elements_of.hpp"
 #include "support/expect_error.hpp"
 #include "support/logical_cpus.hpp"
 #include "support/ranks.hpp"
@@ -72,12 +73,6 @@ std::vector<std::vector<T>> copies(const TypedVariable<T>& variable) {
     result.emplace_back(elements.begin(), elements.end());
   }
   return result;
-}
-
-template <class T>
-std::vector<T> elements_of(const Tensor& tensor) {
-  const auto elements = tensor.elements<T>();
-  return {elements.begin(), elements.end()};
 }
 
 }  // namespace lockstep::test

@@ -66,6 +66,7 @@ auto map_parts(const Leaf& leaf, const Fn& fn) {
     const int count = leaf_traits<Leaf>::kind == LeafKind::per_replica ? leaf.size() : 1;
     return combine<Component>(count, [&leaf](int i) -> Component& { return leaf.component(i); }, fn);
   } else {
+    // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): a part of the value that the caller holds
     return fn.template operator()<Leaf>([&leaf](int) -> const Leaf& { return leaf; });
   }
 }
@@ -248,11 +249,11 @@ void add_outputs(Tree& cells, LeafList& leaves) {
 }
 
 template <class Result>
-Result final_result(Result&& result, ReduceOp /*op*/) {
-  return std::move(result);
+Result final_result(Result result, ReduceOp /*op*/) {
+  return result;
 }
 template <class Result>
-Result final_result(NamedResult<Result>&& result, ReduceOp op) {
+Result final_result(NamedResult<Result> result, ReduceOp op) {
   return result.total ? result_of<Result>(*result.total, op) : std::move(result.value);
 }
 

@@ -183,7 +183,7 @@ template <class T, class... Child, std::size_t... k>
 auto aggregate_of(const T& from, std::tuple<Child...>&& children, std::index_sequence<k...>) {
   if constexpr (std::is_same_v<std::tuple<Child...>, std::tuple<std::remove_const_t<member_t<T, k>>...>>) {
     T result(from);
-    ((result.*(std::get<k>(tree_members<T>::pointers)) = std::get<k>(std::move(children))), ...);
+    ((result.*(std::get<k>(tree_members<T>::pointers)) = std::move(std::get<k>(children))), ...);
     return result;
   } else if constexpr ((any_leaf<Child, is_cell>::value || ...)) {
     return Members<T, Child...>{&from, std::move(children)};

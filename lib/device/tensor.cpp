@@ -155,6 +155,10 @@ void Tensor::copy_number_to(DType dtype, void* number) const {
 
 namespace detail {
 
+void throw_number_out_of_range(DType dtype) {
+  throw_error(Code::invalid_argument, "a list in braces: a number is out of the range of {}", to_string(dtype));
+}
+
 Tensor stacked(std::span<const Tensor> parts) {
   const Tensor& first = parts.front();
   std::vector<std::int64_t> extents{static_cast<std::int64_t>(parts.size())};

@@ -13,6 +13,9 @@
 #include <lockstep/device/gpu.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
 
+#include <fmt/format.h>
+
+#include <string>
 #include <utility>
 
 namespace lockstep {
@@ -161,6 +164,13 @@ IndexedSlices placed(const IndexedSlices& value, Device place) {
   return {placed(value.values, place), placed(value.indices, place), value.rows};
 }
 
+Tensor total_of_one(ConstTensorView value, ReduceOp op) {
+  if (result_dtype(op, value.dtype) != value.dtype) return divided(value, 1);
+  Tensor result(value.dtype, value.shape);
+  result.copy_from(value);
+  return result;
+}
+
 Tensor converted_result(const Tensor& total, DType dtype, const Shape& shape, ReduceOp op) {
   if (total.shape() != shape) {
     throw_error(Code::invalid_argument,
@@ -169,10 +179,12 @@ Tensor converted_result(const Tensor& total, DType dtype, const Shape& shape, Re
                 to_string(total.shape()));
   }
   if (!holds(dtype, total.dtype())) {
-    throw_error(Code::invalid_argument,
-                "reduce: the {} is {}, which the result type {} cannot hold; name the result's type, as in "
-                "reduce<double>(op, value)",
-                to_string(op), to_string(total.dtype()), to_string(dtype));
+    const std::string remedy =
+        holds(DType::f64, total.dtype())
+            ? "the result's type, as in reduce<double>(op, value)"
+            : fmt::format("a result type that holds every {}, or Tensor", to_string(total.dtype()));
+    throw_error(Code::invalid_argument, "reduce: the {} is {}, which the result type {} cannot hold; name {}",
+                to_string(op), to_string(total.dtype()), to_string(dtype), remedy);
   }
   return converted_to(total.view(), dtype);
 }

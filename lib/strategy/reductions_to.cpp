@@ -66,6 +66,18 @@ void add_destination(detail::ComparedDestinations& compared, const ResultPlaces&
   }
 }
 
+/// The kinds of the results as text, if some are sparse: "kinds dense, sparse".
+std::string kinds_of(std::span<const ReducePair> pairs) {
+  const auto is_sparse = [](const ReducePair& pair) {
+    return std::holds_alternative<PerReplica<IndexedSlices>>(pair.value);
+  };
+  std::string text;
+  if (std::none_of(pairs.begin(), pairs.end(), is_sparse)) return text;
+  for (const ReducePair& pair : pairs)
+    text += fmt::format("{}{}", text.empty() ? "kinds " : ", ", is_sparse(pair) ? "sparse" : "dense");
+  return text;
+}
+
 }  // namespace
 
 void detail::ComparedDestinations::add(std::string_view destination) {
@@ -153,6 +165,7 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
                                                             const CommunicationOptions& options) {
   LeafList leaves = begin_reduction("batch_reduce_to", op);
   leaves.require_collective();
+  leaves.add_argument(kinds_of(pairs));
   std::vector<std::variant<TensorCells, SlicesCells>> results;
   results.reserve(pairs.size());
   detail::ComparedDestinations compared;

@@ -12,13 +12,15 @@
 #include <concepts>
 #include <initializer_list>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
 
 /// A list in braces: of numbers, or of such lists, to any depth. Numbers are converted to T; the conversion of a
 /// floating-point number to an integer does not compile. Throws Error(invalid_argument) if the lists of one list have
-/// different lengths. Cost: an allocation for each number; for long lists, use a vector.
+/// different lengths, and if an integer is out of the range of T. Cost: an allocation for each number; for long lists,
+/// use a vector.
 template <Element T>
 class NestedList {
  public:
@@ -40,9 +42,22 @@ class NestedList {
     if constexpr (std::same_as<Number, T>) {
       return number;
     } else if constexpr (std::is_arithmetic_v<T>) {
+      if constexpr (std::is_integral_v<T> && std::is_integral_v<Number>) {
+        if (!is_in_range(number)) detail::throw_number_out_of_range(dtype_of<T>);
+      }
       return static_cast<T>(number);
     } else {
       return T(static_cast<float>(number));
+    }
+  }
+  template <std::integral Number>
+  static bool is_in_range(Number number) {
+    if constexpr (std::same_as<Number, bool>) {
+      return true;
+    } else if constexpr (std::same_as<T, bool>) {
+      return number == 0 || number == 1;
+    } else {
+      return std::in_range<T>(+number);  // promoted, because in_range refuses characters
     }
   }
   static Tensor stacked(std::initializer_list<NestedList> parts) {

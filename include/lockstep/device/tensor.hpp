@@ -10,6 +10,7 @@
 #include <lockstep/core/tensor_view.hpp>
 #include <lockstep/device/memory_resource.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -26,6 +27,8 @@ namespace detail {
 /// A tensor with a copy of `parts`, of which there is at least one, along a new first axis. Throws
 /// Error(invalid_argument) if their shapes differ.
 [[nodiscard]] LOCKSTEP_API Tensor stacked(std::span<const Tensor> parts);
+/// Throws Error(invalid_argument): a number in a list in braces is not one of `dtype`.
+[[noreturn]] LOCKSTEP_API void throw_number_out_of_range(DType dtype);
 /// If `tensor` is in host memory and `device` is a CPU, `tensor` is on `device` afterwards. Copies no elements, because
 /// all CPUs of a process share the host memory; other tensors that share the elements keep their device. Otherwise no
 /// effect. Local.
@@ -115,10 +118,11 @@ class LOCKSTEP_API Tensor {
   }
 
   /// The only element as a number: `float(t)`. The elements may have another type than T: every number converts to
-  /// floating point, an integer to an integer type that has its value, and bool only to bool. The element of a tensor
+  /// floating point, and an integer to an integer type that has its value. The element of a tensor
   /// on a GPU is copied to the host, which waits for the GPU's stream. Local. Throws Error(invalid_argument) if the
   /// number of elements is not 1, or if the element cannot be converted.
   template <Element T>
+    requires(!std::same_as<T, bool>)
   [[nodiscard]] explicit operator T() const {
     T number{};
     copy_number_to(dtype_of<T>, &number);

@@ -54,8 +54,8 @@ struct MultiWorkerOptions {
   CommunicationOptions communication_options = {};
   /// Result of the strategy's `cluster_resolver()`. The chief and the workers of its cluster must correspond to the
   /// ranks: there are as many tasks as ranks, and id_in_cluster of this rank's task equals the rank. The strategy uses
-  /// no other information of the resolver; ranks find one another through MPI. If there is no resolver, or if its
-  /// cluster is empty, as without TF_CONFIG, every rank is a worker with the address "rank:<number>".
+  /// no other information of the resolver; ranks find one another through MPI. If there is no resolver, or if it has an
+  /// empty cluster, every rank is a worker with the address "rank:<number>".
   std::optional<ClusterResolver> cluster_resolver = std::nullopt;
 };
 

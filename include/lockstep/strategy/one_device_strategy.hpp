@@ -46,6 +46,10 @@ class LOCKSTEP_API OneDeviceStrategy : public Strategy {
         },
         args...);
   }
+  template <class F, class... Args>
+  [[deprecated("use run(fn, args..., options)")]] auto run(const RunOptions& options, F&& fn, Args&&... args) {
+    return run(std::forward<F>(fn), std::forward<Args>(args)..., options);
+  }
   /// Older name of `run`.
   template <class F, class... Args>
     requires(!std::same_as<std::remove_cvref_t<F>, RunOptions>)
@@ -54,8 +58,9 @@ class LOCKSTEP_API OneDeviceStrategy : public Strategy {
   }
 
   /// Returns `value` in its type, whatever `op` is: the mean of an int is this int. A PerReplica or Mirrored leaf gives
-  /// its component, and a variable gives the Tensor that `read` returns. If Result is given, the leaves are converted
-  /// as in Strategy::reduce. Local. Throws Error(invalid_argument) for an unknown op.
+  /// its component, and a variable gives the Tensor that `read` returns. If Result is given, has the result of
+  /// Strategy::reduce instead, so that the mean of an int is f64. Local. Throws Error(invalid_argument) for an unknown
+  /// op, and Error(failed_precondition) in a step function.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, std::nullopt_t none = std::nullopt,
                             std::source_location where = std::source_location::current()) {

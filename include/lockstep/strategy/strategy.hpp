@@ -157,7 +157,8 @@ class LOCKSTEP_API Strategy {
   /// devices. A float gives a float, a vector or a span gives a vector, a Tensor gives a Tensor; IndexedSlices give the
   /// rows of all replicas, concatenated in the order of replica ids. The mean of integers is f64: a Tensor gives a
   /// Tensor of f64; for typed integers the caller names the type of the result, as in `reduce<double>("MEAN", ids)`.
-  /// The named type is the type of all leaves; the reduction of a leaf of another type is converted, which throws
+  /// The named type, a number, a vector or Tensor, is the type of all leaves. A leaf is reduced in its own type; the
+  /// result is then converted, and a vector has the elements of a Tensor in row-major order. The conversion throws
   /// Error(invalid_argument) unless the named type holds all its values.
   /// A value other than a PerReplica is one value. With one replica in all, this value is returned. With several ranks
   /// of one replica each, a plain value (neither a PerReplica nor a Mirrored nor a variable) counts once per rank. In
@@ -170,7 +171,7 @@ class LOCKSTEP_API Strategy {
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, std::nullopt_t = std::nullopt,
                             std::source_location where = std::source_location::current()) {
-    if constexpr (detail::can_be_reduced<Tree>()) return reduce_tree<Result>(op, value, where);
+    if constexpr (detail::can_be_result<Result, Tree>()) return reduce_tree<Result>(op, value, where);
   }
 
   /// As above, but also reduces along `axes` of the components: one axis, several axes or none; negative axes count
@@ -183,7 +184,8 @@ class LOCKSTEP_API Strategy {
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes,
                             std::source_location where = std::source_location::current()) {
-    if constexpr (detail::can_be_reduced_along<Tree>()) return reduce_tree_along<Result>(op, value, axes, where);
+    if constexpr (detail::can_be_reduced_along<Tree>() && detail::can_be_result<Result, Tree>())
+      return reduce_tree_along<Result>(op, value, axes, where);
   }
 
   /// Concatenates the components of all replicas along `axis`, in the order of replica ids, for each PerReplica leaf of
@@ -422,7 +424,7 @@ class LOCKSTEP_API Strategy {
   template <class Result, class Tree>
   auto reduce_tree_along(const ReduceOpArgument& op, const Tree& value, const Axes& axes,
                          const std::source_location& where) {
-    if constexpr (detail::only_tensors<Tree>) {
+    if constexpr (detail::only_tensors<Tree> && std::is_void_v<Result>) {
       if (axes.empty()) return reduce_tree<void>(op, value, where);
     }
     LeafList leaves = begin_reduction("reduce", op);

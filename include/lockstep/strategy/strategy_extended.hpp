@@ -89,8 +89,8 @@ class LOCKSTEP_API StrategyExtended {
   [[nodiscard]] std::span<const Device> worker_devices() const;
   [[nodiscard]] std::span<const Device> parameter_devices() const;
 
-  /// Returns the reduction of `value` over all replicas, with one copy on each device of `destinations`: each leaf of
-  /// `value` becomes a Mirrored value, as each becomes a result in Strategy::reduce. `destinations`
+  /// Returns the reduction of `value` over all replicas, with one copy on each device of `destinations`. Each leaf of
+  /// `value` becomes a Mirrored value with the result that Strategy::reduce gives for the leaf. `destinations`
   /// is a Variable (which is not written), a PerReplica or Mirrored value, a Tensor, a Device, or the name of a device;
   /// see Destinations. Collective.
   ///
@@ -133,13 +133,14 @@ class LOCKSTEP_API StrategyExtended {
                                      const CommunicationOptions& options = {}) {
     if constexpr (detail::can_be_reduced<Value>()) {
       LeafList leaves = begin_reduction("batch_reduce_to", op);
-      leaves.require_collective();
+      detail::require_collective_of<Value>(leaves);
+      leaves.add_argument(detail::structures_of<Value>(value_destination_pairs,
+                                                       [](const auto& pair) -> const Value& { return pair.first; }));
       detail::ComparedDestinations compared;
       std::vector<ResultPlaces> places;
       places.reserve(value_destination_pairs.size());
-      for (const auto& [value, destination] : value_destination_pairs) {
-        detail::add_structure(value, leaves);
-        places.push_back(places_at("batch_reduce_to", destination, compared));
+      for (const auto& pair : value_destination_pairs) {
+        places.push_back(places_at("batch_reduce_to", pair.second, compared));
       }
       if constexpr (detail::is_per_replica_tensor<Value>) {
         return reduce_tensors(leaves, value_destination_pairs, places, compared, options);

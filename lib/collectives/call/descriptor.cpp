@@ -258,11 +258,13 @@ std::string text_of_radices(const Descriptor& descriptor) {
   return fmt::format(" with LOCKSTEP_RADICES={}", descriptor.radices.data());
 }
 
+/// Whether the text of the caller's arguments is longer than the descriptor shows.
+bool is_cut(const Descriptor& descriptor) { return descriptor.arguments[CallerArguments::most_bytes - 2] != '\0'; }
+
 /// " with axis 0"
 std::string text_of_arguments(const Descriptor& descriptor) {
   if (descriptor.arguments[0] == '\0') return {};
-  const bool is_cut = descriptor.arguments[CallerArguments::most_bytes - 2] != '\0';
-  return fmt::format(" with {}{}", descriptor.arguments.data(), is_cut ? "..." : "");
+  return fmt::format(" with {}{}", descriptor.arguments.data(), is_cut(descriptor) ? "..." : "");
 }
 
 /// " at app/train.cpp:42"
@@ -304,8 +306,10 @@ std::string describe_difference(int rank, const Descriptor& descriptor, int othe
   const auto text = [&](int of, const Descriptor& call) {
     return fmt::format("rank {} {} {}", of, call.only_name ? "is in" : "calls", describe(call, details));
   };
-  return fmt::format("{}, {}{}{}", text(rank, descriptor), text(other_rank, other),
+  const bool are_cut = descriptor.arguments == other.arguments && is_cut(descriptor);
+  return fmt::format("{}, {}{}{}{}", text(rank, descriptor), text(other_rank, other),
                      difference_of_lists(descriptor, other),
+                     are_cut ? "; the arguments may differ after the part that is shown" : "",
                      differ_in_radices ? "; LOCKSTEP_RADICES must be equal on all ranks" : "");
 }
 

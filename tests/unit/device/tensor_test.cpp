@@ -75,9 +75,19 @@ TEST(Tensor, with_one_element_converts_to_a_number) {
   EXPECT_EQ(Float16(Tensor::scalar(2)), Float16(2.0F));
   EXPECT_EQ(static_cast<std::int8_t>(Tensor::scalar(std::int64_t{-128})), -128);
   EXPECT_EQ(static_cast<std::uint64_t>(Tensor::scalar(5)), 5U);
-  EXPECT_TRUE(bool(Tensor::scalar(true)));
   static_assert(!std::convertible_to<Tensor, float>, "the conversion is explicit");
   static_assert(!std::constructible_from<std::vector<float>, Tensor>);
+  static_assert(!std::constructible_from<bool, Tensor>, "`if (tensor)` must not compile");
+}
+
+TEST(NestedList, refuses_integers_out_of_range) {
+  EXPECT_EQ(elements_of<std::uint8_t>(NestedList<std::uint8_t>({0, 255}).tensor()),
+            (std::vector<std::uint8_t>{0, 255}));
+  for (const int number : {256, -1}) {
+    expect_error(Code::invalid_argument, {"list in braces", "out of the range of u8"},
+                 [number] { (void)NestedList<std::uint8_t>({0, number}); });
+  }
+  expect_error(Code::invalid_argument, {"out of the range of bool"}, [] { (void)NestedList<bool>({1, 2}); });
 }
 
 TEST(Tensor, does_not_convert_to_a_number_that_is_not_its_element) {
@@ -88,7 +98,6 @@ TEST(Tensor, does_not_convert_to_a_number_that_is_not_its_element) {
                [] { (void)int(Tensor::scalar(1.0F)); });
   expect_error(Code::invalid_argument, {"of i32", "type u8", "does not have the value"},
                [] { (void)static_cast<std::uint8_t>(Tensor::scalar(256)); });
-  expect_error(Code::invalid_argument, {"of i32", "type bool"}, [] { (void)bool(Tensor::scalar(1)); });
   expect_error(Code::invalid_argument, {"of bool", "type f32"}, [] { (void)float(Tensor::scalar(true)); });
 }
 

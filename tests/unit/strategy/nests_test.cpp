@@ -92,6 +92,23 @@ TEST(Nests, of_integers_and_floats_have_a_mean_in_the_type_that_is_named) {
             std::pair(double(7.0F / 3), 3.0));
 }
 
+TEST(Nests, have_results_of_the_type_that_is_named) {
+  MirroredStrategy strategy = mirrored(2);
+  const PerReplica<std::int64_t> large({1, 2});
+  EXPECT_EQ(strategy.reduce<double>("MEAN", std::pair(large, std::int64_t{3})), std::pair(1.5, 3.0));
+  const auto step = strategy.variable<std::int64_t>(std::int64_t{4});
+  EXPECT_EQ(strategy.reduce<double>("MEAN", step), 4.0);
+  expect_error(Code::invalid_argument, {"the sum is i64", "a result type that holds every i64"},
+               [&] { (void)strategy.reduce<double>("SUM", large); });
+  EXPECT_EQ(strategy.reduce<std::int64_t>("SUM", std::pair(large, PerReplica<int>({3, 4}))),
+            (std::pair<std::int64_t, std::int64_t>(3, 7)));
+  const PerReplica<Tensor> tensors({Tensor::from({1, 2}), Tensor::from({3, 4})});
+  EXPECT_EQ(strategy.reduce<double>("SUM", tensors, 0), 10.0);
+  EXPECT_EQ(strategy.reduce<std::vector<double>>("SUM", tensors), (std::vector<double>{4, 6}));
+  EXPECT_EQ(elements_of<int>(strategy.reduce<Tensor>("SUM", PerReplica<int>({1, 2}))), (std::vector<int>{3}));
+  EXPECT_EQ(elements_of<float>(strategy.reduce<Tensor>("MEAN", Floats{1, 2})), (Floats{1, 2}));
+}
+
 TEST(Nests, in_components_are_reduced_member_by_member) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<std::tuple<float, Floats>> pairs({{1.0F, Floats{1, 2}}, {2.0F, Floats{3, 4}}});
@@ -305,6 +322,67 @@ TEST(Agreement, compares_the_lengths_of_nests_of_which_one_is_empty) {
         (void)s.extended().batch_reduce_to("SUM", pairs);
       },
       {"0 tensors"});
+}
+
+TEST(Agreement, compares_the_structures_of_the_list_of_a_batch) {
+  using Values = std::vector<PerReplica<float>>;
+  expect_compared(
+      [](Strategy& s, bool differs) {
+        const PerReplica<float> x = s.run([] { return 1.0F; });
+        std::vector<std::pair<Values, const char*>> pairs{{{x, x}, "cpu:0"}, {{x}, "cpu:0"}};
+        if (differs) std::swap(pairs[0].first, pairs[1].first);
+        (void)s.extended().batch_reduce_to("SUM", pairs);
+      },
+      {"[[2 x *], [1 x *]]", "[[1 x *], [2 x *]]"});
+  expect_compared(
+      [](Strategy& s, bool differs) {
+        ReducePair dense{s.run([] { return Tensor::from({1.0F}); }), "cpu:0"};
+        ReducePair sparse{s.run([] { return slices({0}, {1}, 2); }), "cpu:0"};
+        if (differs) std::swap(dense, sparse);
+        (void)s.extended().batch_reduce_to("SUM", std::vector{dense, sparse});
+      },
+      {"dense, sparse", "sparse, dense"});
+}
+
+TEST(Agreement, compares_plain_values_that_count_once_per_rank) {
+  const auto expect = [](const std::function<void(Strategy&, bool)>& call, const std::vector<std::string>& texts) {
+    on_workers({1, 1}, [&](Strategy& strategy) {
+      EXPECT_NO_THROW(call(strategy, false));
+      const bool differs = strategy.communicator().rank() == 1;
+      expect_error(Code::mismatch, texts, [&] { call(strategy, differs); });
+      EXPECT_NO_THROW(call(strategy, false));
+    });
+  };
+  const Tensor x = Tensor::scalar(1.0F);
+  expect([&](Strategy& s,
+             bool differs) { (void)s.reduce("SUM", std::map<std::string, Tensor>{{differs ? "b" : "a", x}}); },
+         {"{a: *}", "{b: *}"});
+  expect([&](Strategy& s, bool differs) { (void)s.reduce("SUM", differs ? std::vector<Tensor>{} : std::vector{x}); },
+         {"0 tensors"});
+  expect(
+      [](Strategy& s, bool differs) {
+        const auto v = s.sync_on_read_variable<float>(1.0F, {.aggregation = VariableAggregation::sum});
+        using Variables = std::vector<SyncOnReadVariable<float>>;
+        std::pair<Variables, Variables> pair{{v, v}, {v}};
+        if (differs) std::swap(pair.first, pair.second);
+        (void)s.reduce("SUM", pair);
+      },
+      {"([2 x *], [1 x *])", "([1 x *], [2 x *])"});
+}
+
+TEST(Agreement, compares_keys_of_every_type) {
+  const auto expect_keys = []<class Key>(const Key& a, const Key& b, const std::vector<std::string>& texts) {
+    expect_compared(
+        [&](Strategy& s, bool differs) {
+          (void)s.reduce("SUM", s.run([&] { return std::map<Key, float>{{differs ? b : a, 1.0F}}; }));
+        },
+        texts);
+  };
+  expect_keys(std::pair(1, 1), std::pair(2, 2), {"{(1, 1): *}", "{(2, 2): *}"});
+  expect_keys(1e-9, 2e-9, {"{1e-09: *}", "{2e-09: *}"});
+  expect_keys(true, false, {"{true: *}", "{false: *}"});
+  const std::string name(80, 'x');
+  expect_keys(name + "a", name + "b", {"may differ after the part that is shown"});
 }
 
 TEST(Agreement, of_the_replicas_of_a_rank_compares_the_structures_of_nests) {

@@ -83,6 +83,8 @@ class LOCKSTEP_API LeafList {
   /// States that the call is Collective whatever the number of its leaves.
   void require_collective() noexcept { is_collective_ = true; }
   [[nodiscard]] bool is_collective() const noexcept { return is_collective_; }
+  /// Whether a plain value is the value of its rank's only replica, so that plain values are reduced.
+  [[nodiscard]] bool reduces_plain_values() const noexcept { return sharing_.once_per_rank; }
   /// Adds an argument of the call that must be equal on all ranks, as text, such as the structure of a tree (see
   /// structure_of). An empty text adds nothing.
   void add_argument(std::string_view text);

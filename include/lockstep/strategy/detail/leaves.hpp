@@ -21,6 +21,7 @@
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/tree.hpp>
+#include <lockstep/variables/typed_variable.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -99,16 +100,27 @@ void add_components(const Leaf& leaf, const Get& get, LeafList& leaves) {
   leaves.end_components();
 }
 
+/// Whether a leaf type is always reduced.
 template <class Leaf>
-struct leaf_is_per_replica : std::bool_constant<leaf_traits<Leaf>::kind == LeafKind::per_replica> {};
+struct leaf_is_reduced : std::bool_constant<leaf_traits<Leaf>::kind == LeafKind::per_replica> {};
+template <Element T>
+struct leaf_is_reduced<SyncOnReadVariable<T>> : std::true_type {};
+template <class Leaf>
+struct leaf_is_plain : std::bool_constant<leaf_traits<Leaf>::kind == LeafKind::plain> {};
 
-/// Makes the ranks compare the structures of a tree whose type has PerReplica leaves, even if there are none.
+/// Makes the call Collective if the type of the tree has leaves that are reduced, even if this tree has none of them.
+template <class Tree>
+void require_collective_of(LeafList& leaves) {
+  const bool may_be_reduced =
+      any_leaf<Tree, leaf_is_reduced>::value || (any_leaf<Tree, leaf_is_plain>::value && leaves.reduces_plain_values());
+  if (may_be_reduced) leaves.require_collective();
+}
+
+/// Makes the ranks compare the structures of a tree.
 template <class Tree>
 void add_structure(const Tree& tree, LeafList& leaves) {
-  if constexpr (any_leaf<Tree, leaf_is_per_replica>::value) {
-    leaves.require_collective();
-    leaves.add_argument(structure_of(tree));
-  }
+  require_collective_of<Tree>(leaves);
+  leaves.add_argument(structure_of(tree));
 }
 
 /// Makes the ranks compare the type of the result, if the caller named a type.
@@ -166,6 +178,9 @@ Result start_reduction(const Leaf& leaf, const Get& get, LeafList& leaves, Devic
 /// holds every value of the dtype of `total`, as f64 holds those of i32.
 [[nodiscard]] LOCKSTEP_API Tensor converted_result(const Tensor& total, DType dtype, const Shape& shape, ReduceOp op);
 
+/// The result of reducing one value that all replicas share: a copy of the value, in f64 for the mean of integers.
+[[nodiscard]] LOCKSTEP_API Tensor total_of_one(ConstTensorView value, ReduceOp op);
+
 /// The number or list `Result` with the elements of `total`. Throws Error(invalid_argument) if Result is a number and
 /// `total` has axes, and if the elements of Result cannot hold every value of `total`'s dtype.
 template <class Result>
@@ -205,9 +220,11 @@ auto start_results(const Leaf& leaf, LeafList& leaves) {
     if constexpr (std::is_void_v<Result>) {
       return ResultCell<Result, Part>{start_reduction<reduced_t<void, Part>, Part>(leaf, get, leaves)};
     } else if constexpr (stays_whole<Part> || std::same_as<Result, Tensor>) {
-      return ResultCell<Result, Part>{{{}, start_reduction<Tensor, Part>(leaf, get, leaves)}};
+      Tensor total = start_reduction<Tensor, Part>(leaf, get, leaves);
+      if (!std::same_as<Result, Tensor> && !leaves.is_reduced(leaves.size() - 1))
+        total = total_of_one(std::as_const(total).view(), leaves.op());
+      return ResultCell<Result, Part>{{{}, std::move(total)}};
     } else {
-      static_assert(!std::same_as<Part, IndexedSlices>, "reduce: the result of IndexedSlices has no other type");
       NamedResult<Result> result;
       const ConstTensorView first = tensor_traits<Part>::view(get(0));
       if (leaves.begin(part_kind<Leaf, Part>)) {
@@ -217,7 +234,7 @@ auto start_results(const Leaf& leaf, LeafList& leaves) {
         if (view.dtype != result_dtype(leaves.op(), first.dtype) || view.shape != first.shape)
           result.total = leaves.result_for(first, {});
       } else {
-        result.total = owning_copy<Tensor>(first);
+        result.total = total_of_one(first, leaves.op());
       }
       return ResultCell<Result, Part>{std::move(result)};
     }
@@ -375,16 +392,17 @@ void add_axis_leaf(const Leaf& leaf, LeafList& leaves) {
   });
 }
 
-/// The result of the reduction of a leaf along axes: `total(k)` is the reduction of part k of all parts.
+/// The result of the reduction of a leaf along axes: `total()` returns the reductions of the parts one after the other.
 template <class Result, class Leaf, class Total>
 auto axis_result(const Leaf& leaf, ReduceOp op, const Total& total) {
   return map_parts(leaf, [&]<class Part>(const auto&) {
     using Owning = reduced_t<void, Part>;
-    if constexpr (std::same_as<Owning, Tensor>) {
+    if constexpr (!std::is_void_v<Result>) {
+      return result_of<Result>(total(), op);
+    } else if constexpr (std::same_as<Owning, Tensor>) {
       return Tensor(total());
     } else {
-      return result_of<std::conditional_t<std::is_void_v<Result>, typename gathered_t<Owning>::value_type, Result>>(
-          total(), op);
+      return result_of<typename gathered_t<Owning>::value_type>(total(), op);
     }
   });
 }
@@ -399,6 +417,23 @@ inline constexpr bool only_tensors = !any_leaf<Tree, gives_no_tensor>::value;
 
 template <class Leaf>
 struct leaf_has_slices : std::bool_constant<has_slices<Leaf>> {};
+
+template <class T>
+inline constexpr bool is_vector = false;
+template <Element T, class Allocator>
+inline constexpr bool is_vector<std::vector<T, Allocator>> = true;
+
+/// True if Result can be named as the type of the results of a reduction of `Tree`. If not, the program does not
+/// compile, and the message gives the reason.
+template <class Result, class Tree>
+constexpr bool can_be_result() {
+  constexpr bool is_type =
+      std::is_void_v<Result> || Element<Result> || std::same_as<Result, Tensor> || is_vector<Result>;
+  static_assert(is_type, "reduce: the type of the results must be a number, a std::vector of numbers, or Tensor");
+  constexpr bool has_type = std::is_void_v<Result> || !any_leaf<Tree, leaf_has_slices>::value;
+  static_assert(has_type, "reduce: the result of IndexedSlices has no other type; do not name a type");
+  return is_type && has_type && can_be_reduced<Tree>();
+}
 
 /// True if every leaf of the tree can be reduced along axes. If not, the program does not compile, and the message
 /// gives the reason.

@@ -163,8 +163,9 @@ Result owning_copy(const Leaf& leaf) {
   if constexpr (std::constructible_from<Result, const Leaf&>) {
     return Result(leaf);
   } else if constexpr (std::same_as<Result, Tensor>) {
-    Tensor result(leaf.dtype, leaf.shape);
-    result.copy_from(leaf);
+    const ConstTensorView view = tensor_traits<Leaf>::view(leaf);
+    Tensor result(view.dtype, view.shape);
+    result.copy_from(view);
     return result;
   } else {
     return Result(leaf.begin(), leaf.end());

@@ -11,7 +11,12 @@
 #include <lockstep/values/detail/tree.hpp>
 #include <lockstep/values/per_replica.hpp>
 
+#include <array>
+#include <charconv>
+#include <concepts>
 #include <cstddef>
+#include <ostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -51,6 +56,7 @@ constexpr int structure_weight() {
   }
 }
 
+/// The key of a map as text; different keys have different texts.
 template <class Key>
 std::string key_text(const Key& key) {
   if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
@@ -58,9 +64,22 @@ std::string key_text(const Key& key) {
   } else if constexpr (std::is_enum_v<Key>) {
     return std::to_string(static_cast<std::underlying_type_t<Key>>(key));
   } else if constexpr (std::is_arithmetic_v<Key>) {
-    return std::to_string(key);
+    std::array<char, 64> digits{};
+    if constexpr (std::same_as<Key, bool>) return key ? "true" : "false";
+    if constexpr (!std::same_as<Key, bool>)
+      return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), key).ptr};
+  } else if constexpr (node_kind<Key> == NodeKind::tuple) {
+    std::string text = "(";
+    std::apply([&text](const auto&... part) { ((text += (text.size() > 1 ? ", " : "") + key_text(part)), ...); }, key);
+    return text + ')';
   } else {
-    return "key";
+    static_assert(
+        requires(std::ostream& out) { out << key; },
+        "the ranks compare the keys of maps in values that are reduced or gathered: a key must be a text, a "
+        "number, an enumerator, a pair or tuple of these, or a type with operator<<");
+    std::ostringstream text;
+    text << key;
+    return text.str();
   }
 }
 
@@ -118,6 +137,21 @@ void append_structure(const Tree& tree, std::string& text) {
       for (const auto& child : tree) add(child);
     });
   }
+}
+
+/// The structures of a list of trees as text; empty if the number of leaves determines them. `tree_of` returns the tree
+/// of an entry.
+template <class Tree, class List, class TreeOf>
+std::string structures_of([[maybe_unused]] const List& list, [[maybe_unused]] const TreeOf& tree_of) {
+  std::string text;
+  if constexpr (structure_weight<Tree>() > 0) {
+    for (const auto& entry : list) {
+      text += text.empty() ? "[" : ", ";
+      append_structure(tree_of(entry), text);
+    }
+    text += ']';
+  }
+  return text;
 }
 
 /// The structure of `tree` as text; empty if the number of leaves determines the structure.

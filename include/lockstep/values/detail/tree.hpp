@@ -136,10 +136,12 @@ template <class Combiner>
 concept KeepsAggregates = requires { typename Combiner::whole_aggregates; };
 
 /// Calls `fn(entry)` for each entry of `map`: in the order of the map or, if it has none (unordered_map), in the order
-/// of the keys, so that equal maps have one order on all ranks.
+/// of the keys, so that equal maps have one order on all ranks. Keys without operator< have the order of the map.
 template <class Map, class Fn>
 void for_each_entry(Map& map, Fn&& fn) {
-  if constexpr (requires { typename std::remove_const_t<Map>::key_compare; }) {
+  constexpr bool has_order = requires { typename std::remove_const_t<Map>::key_compare; };
+  constexpr bool has_ordered_keys = requires(const typename std::remove_const_t<Map>::key_type& key) { key < key; };
+  if constexpr (has_order || !has_ordered_keys) {
     for (auto& entry : map) fn(entry);
   } else {
     std::vector<decltype(&*map.begin())> entries;

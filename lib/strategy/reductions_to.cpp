@@ -53,7 +53,7 @@ Device device_here(Device device, std::string_view call) {
 /// Adds the destination of this rank as text that is equal on all ranks if they pass the same destination. The devices
 /// of values and variables differ between ranks, as do the numbers of GPUs. On a rank with one replica, a value on one
 /// device cannot be distinguished from a value on the devices of all replicas.
-void add_destination(detail::ComparedDestinations& compared, const ResultPlaces& places, bool is_value,
+void add_destination(ComparedDestinations& compared, const ResultPlaces& places, bool is_value,
                      const ReplicaLayout& layout) {
   const auto counts = layout.counts();
   const auto has_several = [](int replicas) { return replicas > 1; };
@@ -80,12 +80,12 @@ std::string kinds_of(std::span<const ReducePair> pairs) {
 
 }  // namespace
 
-void detail::ComparedDestinations::add(std::string_view destination) {
+void ComparedDestinations::add(std::string_view destination) {
   if (runs_.empty() || runs_.back().first != destination) runs_.emplace_back(destination, 0);
   ++runs_.back().second;
 }
 
-std::string detail::ComparedDestinations::text() const {
+std::string ComparedDestinations::text() const {
   if (runs_.empty()) return {};
   if (runs_.size() == 1 && runs_[0].second == 1) return "destination " + runs_[0].first;
   std::string text("destinations");
@@ -100,8 +100,7 @@ LeafList StrategyExtended::begin_reduction(std::string_view call, const ReduceOp
 }
 
 void StrategyExtended::run_reduction(std::string_view call, const LeafList& leaves,
-                                     const detail::ComparedDestinations& compared,
-                                     const CommunicationOptions& options) {
+                                     const ComparedDestinations& compared, const CommunicationOptions& options) {
   const detail::ComparedArguments arguments(strategy_.communicator(), compared.text());
   strategy_.run_reduction(call, leaves, options);
 }
@@ -109,7 +108,7 @@ void StrategyExtended::run_reduction(std::string_view call, const LeafList& leav
 void StrategyExtended::check_cross_replica(std::string_view call) const { strategy_.check_cross_replica(call); }
 
 ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinations& destinations,
-                                         detail::ComparedDestinations& compared) {
+                                         ComparedDestinations& compared) {
   return detail::propagate(*this, [&] {
     ResultPlaces places = places_here(call, destinations);
     if (strategy_.communicator().size() > 1) {
@@ -168,7 +167,7 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
   leaves.add_argument(kinds_of(pairs));
   std::vector<std::variant<TensorCells, SlicesCells>> results;
   results.reserve(pairs.size());
-  detail::ComparedDestinations compared;
+  ComparedDestinations compared;
   for (const ReducePair& pair : pairs) {
     const ResultPlaces places = places_at("batch_reduce_to", pair.destinations, compared);
     std::visit(
@@ -196,8 +195,7 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
 }
 
 void StrategyExtended::broadcast_views(ConstTensorView value, std::span<const TensorView> outputs,
-                                       const detail::ComparedDestinations& compared,
-                                       const CommunicationOptions& options) {
+                                       const ComparedDestinations& compared, const CommunicationOptions& options) {
   const detail::ComparedArguments arguments(strategy_.communicator(), compared.text());
   const CommunicationOptions merged = StrategyAccess::options(strategy_).merged(options);
   StrategyAccess::team(strategy_).collective([&](Communicator& communicator) {

@@ -247,6 +247,7 @@ Answer reduce_leaves(ReduceOp op, const ReplicaLeaves& values, const Layout& lay
 Answer reduce_leaves_along(ReduceOp op, const std::vector<int>& axes, const ReplicaLeaves& values, const Layout& layout,
                            Forms forms) {
   if (axes.empty() && forms == Forms::only_tensors) return reduce_leaves(op, values, layout);
+  if (op != ReduceOp::sum && op != ReduceOp::mean) return refused();
   Answer answer;
   const Leaves& first = values.front();
   for (std::size_t k = 0; k < first.size(); ++k) {
@@ -254,8 +255,7 @@ Answer reduce_leaves_along(ReduceOp op, const std::vector<int>& axes, const Repl
     const bool shared = is_shared(leaf, layout);
     const auto along = resolved(axes, leaf.elements.shape);
     const bool is_typed = leaf.form != Form::tensor;
-    if ((op != ReduceOp::sum && op != ReduceOp::mean) || !along || !is_defined(op, leaf.elements.dtype))
-      return refused();
+    if (!along || !is_defined(op, leaf.elements.dtype)) return refused();
     if (shared && layout.replicas() > 1 && !keeps_one_value(op)) return refused();
     if (is_typed &&
         (along->size() != leaf.elements.shape.size() || (op == ReduceOp::mean && is_whole(leaf.elements.dtype))))

@@ -75,8 +75,6 @@ class LOCKSTEP_API Destinations {
   std::variant<Device, std::string, Variable, Components> where_;
 };
 
-namespace detail {
-
 /// The destinations of one call as text, which the ranks compare.
 class LOCKSTEP_API ComparedDestinations {
  public:
@@ -87,8 +85,6 @@ class LOCKSTEP_API ComparedDestinations {
  private:
   std::vector<std::pair<std::string, int>> runs_;  // equal destinations one after the other, and their number
 };
-
-}  // namespace detail
 
 /// Value of a batch_reduce_to call with values of different kinds: dense or sparse values with one component per
 /// replica, and single values that all replicas share.

@@ -114,7 +114,7 @@ class LOCKSTEP_API StrategyExtended {
     if constexpr (detail::can_be_reduced<Tree>()) {
       LeafList leaves = begin_reduction("reduce_to", op);
       detail::add_structure(value, leaves);
-      detail::ComparedDestinations compared;
+      ComparedDestinations compared;
       const ResultPlaces places = places_at("reduce_to", destinations, compared);
       auto copies = detail::propagate(*this, [&] {
         return map_leaves(value, [&](const auto& leaf) { return detail::start_copies_of(leaf, places, leaves); });
@@ -136,7 +136,7 @@ class LOCKSTEP_API StrategyExtended {
       detail::require_collective_of<Value>(leaves);
       leaves.add_argument(detail::structures_of<Value>(value_destination_pairs,
                                                        [](const auto& pair) -> const Value& { return pair.first; }));
-      detail::ComparedDestinations compared;
+      ComparedDestinations compared;
       std::vector<ResultPlaces> places;
       places.reserve(value_destination_pairs.size());
       for (const auto& pair : value_destination_pairs) {
@@ -183,7 +183,7 @@ class LOCKSTEP_API StrategyExtended {
     } else if constexpr (detail::can_be_reduced<Value, detail::is_not_tensor>()) {
       using Result = detail::owning_t<Value>;
       std::vector<detail::Cell<Result>> cells;
-      detail::ComparedDestinations compared;
+      ComparedDestinations compared;
       const ResultPlaces places = places_at("broadcast_to", destinations, compared);
       const LeafList leaves = leaves_for("broadcast_to", ReduceOp::max);
       cells.reserve(static_cast<std::size_t>(places.size()));
@@ -300,13 +300,13 @@ class LOCKSTEP_API StrategyExtended {
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
   /// Propagates to the ranks of the strategy, for detail::propagate.
   friend void detail::propagate_current_exception(const StrategyExtended& extended, detail::FoundBy found_by);
-  void run_reduction(std::string_view call, const LeafList& leaves, const detail::ComparedDestinations& compared,
+  void run_reduction(std::string_view call, const LeafList& leaves, const ComparedDestinations& compared,
                      const CommunicationOptions& options);
   /// batch_reduce_to of tensors, without an allocation for each tensor.
   template <class T, class Destination>
   std::vector<Mirrored<detail::owning_t<T>>> reduce_tensors(
       LeafList& leaves, const std::vector<std::pair<PerReplica<T>, Destination>>& pairs,
-      const std::vector<ResultPlaces>& places, const detail::ComparedDestinations& compared,
+      const std::vector<ResultPlaces>& places, const ComparedDestinations& compared,
       const CommunicationOptions& options) {
     std::size_t components = 0;
     std::size_t copies = 0;
@@ -394,13 +394,13 @@ class LOCKSTEP_API StrategyExtended {
   /// begins with `call`, for an empty list and for a device that this rank's replicas do not have.
   [[nodiscard]] std::vector<int> copies_on(std::string_view call, std::span<const Device> devices) const;
   void require_scope_of_colocation() const;
-  void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs,
-                       const detail::ComparedDestinations& compared, const CommunicationOptions& options);
+  void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs, const ComparedDestinations& compared,
+                       const CommunicationOptions& options);
   void check_cross_replica(std::string_view call) const;
   /// Devices of this rank on which `destinations` requests copies. If there are other ranks, adds the destinations to
   /// `compared`.
   [[nodiscard]] ResultPlaces places_at(std::string_view call, const Destinations& destinations,
-                                       detail::ComparedDestinations& compared);
+                                       ComparedDestinations& compared);
   [[nodiscard]] ResultPlaces places_here(std::string_view call, const Destinations& destinations) const;
   /// An empty list of leaves, with the memory for results of this strategy.
   [[nodiscard]] LeafList leaves_for(std::string_view call, ReduceOp op) const;

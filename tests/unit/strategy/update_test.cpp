@@ -111,7 +111,10 @@ TEST(Update, still_takes_a_function_of_the_elements_of_the_copy) {
   const Variable untyped = strategy.variable(Tensor::from(std::vector<int>{1, 2}));
   strategy.extended().update(untyped, [](TensorView copy) { static_cast<int*>(copy.data)[1] = 7; });
   EXPECT_EQ(elements_of<int>(untyped.component(1)), (std::vector<int>{1, 7}));
-  strategy.run([&](ReplicaContext& replica) { EXPECT_EQ(replica.update(v, fn, 1.0F), v.value()); });
+  strategy.run([&](ReplicaContext& replica) {
+    const float updated = replica.update(v, fn, 1.0F);
+    EXPECT_EQ(updated, v.value());
+  });
   EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{4}, {5}}));
 }
 

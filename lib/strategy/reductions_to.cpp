@@ -50,19 +50,16 @@ Device device_here(Device device, std::string_view call) {
   return device;
 }
 
-/// Adds the destination of this rank as text that is equal on all ranks if they pass the same destination. The devices
-/// of values and variables differ between ranks, as do the numbers of GPUs. On a rank with one replica, a value on one
-/// device cannot be distinguished from a value on the devices of all replicas.
+/// Adds the destination of this rank. On a rank with one replica, a value on one device cannot be distinguished from a
+/// value on the devices of all replicas.
 void add_destination(ComparedDestinations& compared, const ResultPlaces& places, bool is_value,
                      const ReplicaLayout& layout) {
   const auto counts = layout.counts();
   const auto has_several = [](int replicas) { return replicas > 1; };
   if (is_value && (places.size() > 1 || !std::all_of(counts.begin(), counts.end(), has_several))) {
-    compared.add("the devices of a value");
-  } else if (places[0].kind == DeviceKind::gpu) {
-    compared.add("a GPU");
+    compared.add_value();
   } else {
-    compared.add(to_string(places[0]));
+    compared.add_device(places[0]);
   }
 }
 
@@ -80,17 +77,25 @@ std::string kinds_of(std::span<const ReducePair> pairs) {
 
 }  // namespace
 
-void ComparedDestinations::add(std::string_view destination) {
+void ComparedDestinations::add_device(Device device) { add(device.kind == DeviceKind::gpu ? a_gpu : device.index); }
+
+void ComparedDestinations::add_value() { add(a_value); }
+
+void ComparedDestinations::add(int destination) {
   if (runs_.empty() || runs_.back().first != destination) runs_.emplace_back(destination, 0);
   ++runs_.back().second;
 }
 
 std::string ComparedDestinations::text() const {
   if (runs_.empty()) return {};
-  if (runs_.size() == 1 && runs_[0].second == 1) return "destination " + runs_[0].first;
+  const auto name = [](int destination) {
+    if (destination == a_value) return std::string("the devices of a value");
+    return destination == a_gpu ? std::string("a GPU") : to_string(Device{DeviceKind::cpu, destination});
+  };
+  if (runs_.size() == 1 && runs_[0].second == 1) return "destination " + name(runs_[0].first);
   std::string text("destinations");
   for (const auto& [destination, count] : runs_) {
-    text += fmt::format("{} {} of {}", &destination == &runs_[0].first ? "" : ",", count, destination);
+    text += fmt::format("{} {} of {}", &destination == &runs_[0].first ? "" : ",", count, name(destination));
   }
   return text;
 }

@@ -75,15 +75,22 @@ class LOCKSTEP_API Destinations {
   std::variant<Device, std::string, Variable, Components> where_;
 };
 
-/// The destinations of one call as text, which the ranks compare.
+/// The destinations of one call, which the ranks compare as text.
 class LOCKSTEP_API ComparedDestinations {
  public:
-  void add(std::string_view destination);
+  /// Adds the only device of a destination. The numbers of GPUs differ between ranks, so that all GPUs are equal.
+  void add_device(Device device);
+  /// Adds a value or a variable, whose devices differ between ranks.
+  void add_value();
   /// "destination cpu:1", "destinations 2 of cpu:1, 1 of a GPU"; empty if there are none.
   [[nodiscard]] std::string text() const;
 
  private:
-  std::vector<std::pair<std::string, int>> runs_;  // equal destinations one after the other, and their number
+  static constexpr int a_value = -1;
+  static constexpr int a_gpu = -2;
+  void add(int destination);
+
+  std::vector<std::pair<int, int>> runs_;  // equal destinations one after the other (numbers of CPUs), and their number
 };
 
 /// Value of a batch_reduce_to call with values of different kinds: dense or sparse values with one component per

@@ -91,7 +91,10 @@ void add_scripts_of_run(Scripts& scripts) {
   scripts["P161"] = [] {
     return Script{[](World& world) {
       return result_of(world.strategy().run(
-          [](const std::tuple<Tensor, Tensor>& named) { return std::get<0>(named) - std::get<1>(named); },
+          [](const std::tuple<Tensor, Tensor>& named) {
+            const auto& [a, b] = named;
+            return a.to(b.device()) - b;
+          },
           NamedArguments{.a = Tensor::scalar(10.0F), .b = world.operand_as<P>("x")}));
     }};
   };
@@ -207,7 +210,7 @@ void add_scripts_of_merging(Scripts& scripts) {
       return result_of(world.strategy().run(
           [](ReplicaContext& replica, const Tensor& x) {
             const Tensor a = merged_sum(replica, x);
-            return std::tuple(a, merged_sum(replica, x + a));
+            return std::tuple(a, merged_sum(replica, x + a.to(x.device())));
           },
           world.operand_as<P>("x")));
     }};

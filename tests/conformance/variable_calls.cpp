@@ -130,7 +130,7 @@ Json update_call(World& world, const Json& step) {
   }
   if (text == "(v, a, b) -> v.assign_add(a * b)") {
     extended.update(
-        variable, [](const auto& v, const Tensor& a, const Tensor& b) { v.assign_add(a * b); },
+        variable, [](const auto& v, const Tensor& a, const Tensor& b) { v.assign_add(a.to(b.device()) * b); },
         tensor_of(args[0], dtype), arg(1));
     return "ok";
   }

@@ -47,10 +47,6 @@ Tensor combined(const Tensor& a, const Tensor& b, const std::function<Number(Num
   return result.to(a.device());
 }
 
-Tensor mapped(const Tensor& a, const std::function<Number(Number)>& fn) {
-  return combined(a, Tensor::scalar(0.0), [&](Number x, Number) { return fn(x); });
-}
-
 Tensor sum_of(const Tensor& a) {
   Tensor result(a.dtype(), Shape{});
   detail::visit_dtype(a.dtype(), [&]<class T>() {

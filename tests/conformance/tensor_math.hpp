@@ -18,7 +18,6 @@ using Number = double;
 
 /// `fn(a[i], b[i])`; a `b` with one element is used for all `i`.
 Tensor combined(const Tensor& a, const Tensor& b, const std::function<Number(Number, Number)>& fn);
-Tensor mapped(const Tensor& a, const std::function<Number(Number)>& fn);
 /// The sum of all elements, a scalar.
 Tensor sum_of(const Tensor& a);
 /// The only element.

@@ -69,6 +69,8 @@ Operand number(T value) {
 
 template <class T>
 void expect_same_bits(const std::vector<T>& got, const std::vector<T>& expected, ElementOp op) {
+  ASSERT_EQ(got.size(), expected.size());
+  if (got.empty()) return;  // memcmp takes no null pointer
   ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)), 0)
       << to_string(dtype_of<T>) << ", op " << static_cast<int>(op) << ", " << got.size() << " elements";
 }

@@ -22,16 +22,6 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 /// `bytes`, rounded up to whole cache lines.
 [[nodiscard]] constexpr std::size_t whole_lines(std::size_t bytes) noexcept { return round_up(bytes, line_bytes); }
 
-/// Tells the processor that the calling thread spins. The processor then yields the core to the sibling hyperthread for
-/// a moment, and avoids a pipeline flush when the loop ends. Takes some tens of nanoseconds.
-inline void cpu_relax() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb");  // `yield` does nothing on most ARM processors
-#endif
-}
-
 /// The processors that a process may run on.
 struct AllowedCpus {
   std::int32_t first = 0;  ///< the lowest number of them

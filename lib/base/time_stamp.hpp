@@ -1,29 +1,16 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times that cost some nanoseconds: readings of the processor's time-stamp counter, which are converted to wall time
-// when they are shown.
+// Converts times that cost some nanoseconds (see pause.hpp) to wall time when they are shown.
 
 #pragma once
+
+#include "base/pause.hpp"
 
 #include <chrono>
 #include <cstdint>
 
 namespace lockstep::detail {
-
-/// A reading of the counter; never zero. If the kernel also uses the counters for its own clock, the counters of all
-/// processors of the host agree.
-[[nodiscard]] inline std::uint64_t time_stamp() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-  std::uint64_t ticks = 0;
-  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-  return ticks;
-#else
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-#endif
-}
 
 /// Converts time stamps to wall time. The time stamps must be taken after the construction of the clock. Thread-safe.
 class TimeStampClock {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/mutex.hpp"
+#include "base/pause.hpp"
 #include "base/processor.hpp"
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <thread>
 
 namespace lockstep {
 
@@ -44,7 +44,7 @@ class Waiter {
     if (policy_.spin.count() > 0 && spin(ready)) return true;
     for (int i = 0; i < policy_.yields; ++i) {
       if (ready()) return true;
-      std::this_thread::yield();
+      detail::yield_core(static_cast<std::uint32_t>(i) + 1);
     }
     return sleep_until(ready, deadline);
   }
@@ -67,12 +67,12 @@ class Waiter {
     const std::int64_t budget = spin_.load(std::memory_order_relaxed);
     const auto end = Clock::now() + std::chrono::nanoseconds(budget);
     do {
-      for (int i = 0; i < 16; ++i) {
+      for (std::uint32_t i = 1; i <= 16; ++i) {
         if (ready()) {
           spin_.store(std::min(budget + budget / 8 + 100, policy_.spin.count()), std::memory_order_relaxed);
           return true;
         }
-        detail::cpu_relax();
+        detail::cpu_relax(i);
       }
     } while (Clock::now() < end);
     spin_.store(budget / 2, std::memory_order_relaxed);

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-FOLDERS = ('include', 'lib', 'apps', 'bench', 'python', 'tests')
+FOLDERS = ('include', 'lib', 'apps', 'bench', 'python', 'testing', 'tests')
 SUFFIXES = ('.hpp', '.cpp', '.cu', '.cuh')
 
 

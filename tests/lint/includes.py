@@ -13,7 +13,7 @@ import os
 import re
 import sys
 
-FOLDERS = ['apps', 'bench', 'include', 'lib', 'python', 'tests']
+FOLDERS = ['apps', 'bench', 'include', 'lib', 'python', 'testing', 'tests']
 
 # header: the names of std that it declares; a name that several headers declare is in each
 NAMES = {
@@ -193,7 +193,7 @@ class Tree:
 
     def resolve(self, path, name):
         """The file of lockstep that an include of `path` means, or None."""
-        for folder in ('include', 'lib', os.path.dirname(path), 'tests', '', 'apps'):
+        for folder in ('include', 'lib', os.path.dirname(path), 'testing', 'tests', '', 'apps'):
             candidate = os.path.normpath(os.path.join(folder, name))
             if candidate in self.texts:
                 return candidate

@@ -40,7 +40,7 @@ PUBLIC_ROOMS = {'lockstep/lockstep.h': 'interop',
 INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 'device', 'torch': 'training'}
 
 # Foreign headers: pattern -> the places that may include it. A place is a path, or a folder that ends in '/'.
-PROGRAMS = ['apps/', 'bench/', 'tests/']
+PROGRAMS = ['apps/', 'bench/', 'testing/', 'tests/']
 FOREIGN = [
     (r'std(def|int)\.h', ['include/lockstep/lockstep.h', 'apps/drop_in/calls.h']),
     (r'fmt/.*', ['lib/'] + PROGRAMS),
@@ -63,10 +63,10 @@ FOREIGN = [
     (r'(oneapi/dnnl/.*|dnnl.*\.(h|hpp))', PROGRAMS),
     (r'smpi/.*', ['tests/']),
     (r'benchmark/.*', ['bench/']),
-    (r'(gtest|gmock)/.*', ['tests/']),
+    (r'(gtest|gmock)/.*', ['testing/', 'tests/']),
     # The operating system and the compiler: never in public headers.
     (r'(sys|linux|netinet|arpa|net)/.*', ['lib/'] + PROGRAMS),
-    (r'(cxxabi|dirent|dlfcn|errno|fcntl|ifaddrs|link|malloc|netdb|poll|pthread|sched|signal|spawn|ucontext|unistd|x86intrin|immintrin|cpuid)\.h',
+    (r'(cxxabi|dirent|dlfcn|errno|fcntl|ifaddrs|link|malloc|mqueue|netdb|poll|pthread|sched|semaphore|signal|spawn|ucontext|unistd|x86intrin|immintrin|cpuid)\.h',
      ['lib/'] + PROGRAMS),
 ]
 
@@ -80,7 +80,7 @@ CODE = ('.hpp', '.h', '.cpp', '.cc', '.cu', '.cuh')
 SPDX = CODE + ('.c', '.F90', '.inc', '.py', '.sh', '.bash', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
 SPDX_FILES = ('docs/Doxyfile.in', '.clang-format', '.clang-tidy', '.editorconfig', '.ci/run', 'tests/packages')
 SPDX_LINES = ('SPDX-FileCopyrightText: The lockstep authors', 'SPDX-License-Identifier: Apache-2.0')
-TOP = ('include', 'lib', 'apps', 'bench', 'docs', 'python', 'tests', 'packaging')
+TOP = ('include', 'lib', 'apps', 'bench', 'docs', 'python', 'testing', 'tests', 'packaging')
 
 # The only place that names kinds of operations one by one; other code asks for their traits.
 KINDS = 'lib/collectives/call/call.hpp'
@@ -196,7 +196,7 @@ class Lint:
             return f'"{name}" is a public header: write <{name}>'
         if not self.exists('include/' + name):
             return f'<{name}> does not exist'
-        if top in ('apps', 'bench', 'python', 'tests'):
+        if top in ('apps', 'bench', 'python', 'testing', 'tests'):
             return None
         module = public_module(name)
         if module is None:
@@ -209,7 +209,7 @@ class Lint:
         if self.exists('lib/' + name) and not self.exists(os.path.join(os.path.dirname(path), name)):
             if top in ('apps', 'bench', 'python'):
                 return f'"{name}" is private: {top} uses <lockstep/...> only'
-            return None if top == 'tests' else self.check_layers(path, private_module('lib/' + name))
+            return None if top in ('testing', 'tests') else self.check_layers(path, private_module('lib/' + name))
         if top == 'lib':
             return f'"{name}": write "module/x.hpp", from lib/'
         return None

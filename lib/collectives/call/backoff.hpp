@@ -6,10 +6,10 @@
 
 #pragma once
 
-#include "base/processor.hpp"
+#include "base/pause.hpp"
 
 #include <chrono>
-#include <thread>
+#include <cstdint>
 
 namespace lockstep::detail {
 
@@ -22,19 +22,19 @@ class Backoff {
   static constexpr int own_core_spins = 2000;
   static constexpr int shared_core_spins = 20;
 
-  explicit Backoff(int spins) : spins_(spins) {}
+  explicit Backoff(int spins) : spins_(has_pause_hooks() ? shared_core_spins : spins) {}
 
   /// Spins or yields, and returns true. If the wait has already lasted so long that the caller must check the clock and
   /// control messages, returns false at once.
   [[nodiscard]] bool pause_briefly() {
     ++pauses_;
     if (pauses_ <= spins_) {
-      cpu_relax();
+      cpu_relax(number());
       return true;
     }
     if (pauses_ > spins_ + brief_yields || yielded_ > brief_time) return false;
     const auto before = Clock::now();
-    std::this_thread::yield();  // another thread may use the core for milliseconds
+    yield_core(number());  // another thread may use the core for milliseconds
     yielded_ += Clock::now() - before;
     return true;
   }
@@ -45,17 +45,17 @@ class Backoff {
   void pause_in_background() {
     ++pauses_;
     if (pauses_ <= shared_core_spins) return;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    sleep_briefly(std::chrono::microseconds(100), number());
   }
 
   void pause() {
     ++pauses_;
     if (pauses_ <= spins_) return;
     if (pauses_ <= spins_ + yields) {
-      std::this_thread::yield();
+      yield_core(number());
       return;
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    sleep_briefly(std::chrono::microseconds(200), number());
   }
 
  private:
@@ -64,6 +64,8 @@ class Backoff {
   static constexpr int yields = 20'000;     // tens of milliseconds in all
   static constexpr int brief_yields = 500;  // a fraction of a millisecond if no other thread wants the core
   static constexpr auto brief_time = std::chrono::milliseconds(5);
+
+  [[nodiscard]] std::uint32_t number() const noexcept { return static_cast<std::uint32_t>(pauses_); }
 
   int spins_;
   int pauses_ = 0;

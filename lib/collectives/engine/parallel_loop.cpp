@@ -3,14 +3,14 @@
 
 #include "collectives/engine/parallel_loop.hpp"
 
-#include "base/processor.hpp"
+#include "base/pause.hpp"
 
-#include <thread>
+#include <cstdint>
 
 namespace lockstep::detail {
 namespace {
 
-constexpr int idle_spins = 2000;
+constexpr std::uint32_t idle_spins = 2000;
 
 constexpr std::uint32_t turn_of(std::uint64_t next) noexcept { return static_cast<std::uint32_t>(next); }
 
@@ -53,8 +53,8 @@ void ParallelLoop::run_turns(std::uint32_t turns, const void* object, Call call)
   turns_.store(turns, std::memory_order_seq_cst);
   wake_();
   help();
-  for (int spins = 0; done_.load(std::memory_order_acquire) < turns; ++spins) {
-    spins < idle_spins ? cpu_relax() : std::this_thread::yield();
+  for (std::uint32_t spins = 0; done_.load(std::memory_order_acquire) < turns; ++spins) {
+    spins < idle_spins ? cpu_relax(spins + 1) : yield_core(spins + 1);
   }
 }
 

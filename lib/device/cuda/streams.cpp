@@ -5,15 +5,15 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "base/processor.hpp"
+#include "base/pause.hpp"
 #include "device/cuda/open_devices.hpp"
 #include "device/cuda/wait_limit.hpp"
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <string>
-#include <thread>
 
 namespace lockstep::detail::cuda {
 namespace {
@@ -89,18 +89,18 @@ void wait_until(const std::function<bool()>& is_done, std::string_view who, Devi
   constexpr auto yielding = std::chrono::milliseconds(1);
   const auto limit = wait_limit();
   const auto start = Clock::now();
-  while (!is_done()) {
+  for (std::uint32_t number = 1; !is_done(); ++number) {
     const auto waited = Clock::now() - start;
     if (waited > limit) {
       throw_error(Code::deadline_exceeded, "{}: timed out after {} s waiting for {}", who,
                   std::chrono::duration<double>(limit).count(), to_string(device));
     }
     if (waited < spinning) {
-      cpu_relax();
+      cpu_relax(number);
     } else if (waited < yielding) {
-      std::this_thread::yield();
+      yield_core(number);
     } else {
-      std::this_thread::sleep_for(spinning);
+      sleep_briefly(spinning, number);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/pause.hpp"
 #include "base/phrases.hpp"
 #include "transport/mpi/context.hpp"
 
@@ -13,10 +14,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <span>
-#include <thread>
 #include <utility>
 
 namespace lockstep::detail {
@@ -156,14 +157,14 @@ bool CreationWait::count_duplicate() {
 }
 
 void CreationWait::until(const std::function<bool()>& test, const char* call) {
-  constexpr int yields = 1000;
-  for (int polls = 0; !test(); ++polls) {
-    if (polls < yields) {
-      std::this_thread::yield();
+  constexpr std::uint32_t yields = 1000;
+  for (std::uint32_t polls = 1; !test(); ++polls) {
+    if (polls <= yields) {
+      yield_core(polls);
     } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      sleep_briefly(std::chrono::microseconds(100), polls);
     }
-    if (polls % 16 == 15) check_time(call);
+    if (polls % 16 == 0) check_time(call);
   }
 }
 

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The main function of a test program in which each test is a run of its own.
+
+#include "virtual_time/virtual_time.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace {
+
+namespace virtual_time = lockstep::virtual_time;
+
+class RunOfEachTest : public testing::EmptyTestEventListener {
+ public:
+  void OnTestStart(const testing::TestInfo&) override { run_.emplace(); }
+  void OnTestEnd(const testing::TestInfo&) override {
+    const int left = run_->end();
+    run_.reset();
+    if (left > 0) ADD_FAILURE() << left << " threads of this test have not ended";
+  }
+
+ private:
+  std::optional<virtual_time::Run> run_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (virtual_time::is_available()) testing::UnitTest::GetInstance()->listeners().Append(new RunOfEachTest);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Virtual time for tests: the threads of a run take turns, exactly one at a time, and when all of them wait, time jumps to
+// the next event. README.md says which functions of the C library a program that links this library replaces.
+
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace lockstep::virtual_time {
+
+struct Options {
+  /// 0: threads take turns in the order in which they became ready. Else each turn goes to a random thread of those that
+  /// are ready; the same seed gives the same history.
+  std::uint64_t seed = 0;
+  /// Returns the index of the thread that runs next, less than its argument, the number of threads that are ready (at
+  /// least 2). Replaces the choice by `seed`. Called with no lock held; must not block or wait.
+  std::function<std::size_t(std::size_t ready)> choose;
+  /// A run that lasts longer in virtual time is a failure: its threads wait for an event that does not come.
+  std::chrono::nanoseconds longest = std::chrono::hours(48);
+  /// A run that lasts longer in real time is a failure: a thread computes or spins without a pause.
+  std::chrono::seconds longest_real = std::chrono::minutes(5);
+
+  /// The defaults, with the seed of the environment variable LOCKSTEP_VIRTUAL_SEED if it is set.
+  [[nodiscard]] static Options from_environment();
+};
+
+/// Whether this program was built for virtual time, which builds with sanitizers are not.
+[[nodiscard]] bool is_available() noexcept;
+/// Whether the calling thread belongs to a run, so that its waits take no real time.
+[[nodiscard]] bool is_active() noexcept;
+
+/// The time since the begin of the run of the calling thread; zero outside of a run. Reading it never changes it.
+[[nodiscard]] std::chrono::nanoseconds now() noexcept;
+
+/// A run in virtual time: from the construction to the destruction, the constructing thread and the threads that it and
+/// they create take turns. A deadlock prints the stack of every thread and ends the process with status 1.
+/// At most one run exists at a time. Where virtual time is not available, a run changes nothing.
+class Run {
+ public:
+  explicit Run(const Options& options = Options::from_environment());
+  /// As `end`.
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// Lets the other threads of the run go on until they have ended, or until all of them wait for an event that does not
+  /// come, or for one minute of virtual time. Ends the run; returns the number of threads that have not ended. Their stacks
+  /// are printed, and they never run again.
+  int end();
+
+  /// A hash of all choices and of their times up to now; equal for two runs with the same history.
+  [[nodiscard]] std::uint64_t history() const noexcept;
+  /// Number of choices up to now.
+  [[nodiscard]] std::uint64_t turns() const noexcept;
+
+ private:
+  [[maybe_unused]] bool is_open_ = false;
+};
+
+}  // namespace lockstep::virtual_time

@@ -23,7 +23,7 @@ class RunOfEachTest : public testing::EmptyTestEventListener {
   }
 
  private:
-  std::optional<virtual_time::Run> run_;
+  std::optional<virtual_time::VirtualRun> run_;
 };
 
 }  // namespace

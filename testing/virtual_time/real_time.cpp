@@ -11,10 +11,10 @@ Options Options::from_environment() { return {}; }
 bool is_available() noexcept { return false; }
 bool is_active() noexcept { return false; }
 std::chrono::nanoseconds now() noexcept { return {}; }
-Run::Run(const Options&) {}
-Run::~Run() = default;
-int Run::end() { return 0; }
-std::uint64_t Run::history() const noexcept { return 0; }
-std::uint64_t Run::turns() const noexcept { return 0; }
+VirtualRun::VirtualRun(const Options&) {}
+VirtualRun::~VirtualRun() = default;
+int VirtualRun::end() { return 0; }
+std::uint64_t VirtualRun::history() const noexcept { return 0; }
+std::uint64_t VirtualRun::turns() const noexcept { return 0; }
 
 }  // namespace lockstep::virtual_time

@@ -86,7 +86,7 @@ std::chrono::nanoseconds now() noexcept {
   return std::chrono::nanoseconds(run == nullptr ? 0 : run->now());
 }
 
-Run::Run(const Options& options) {
+VirtualRun::VirtualRun(const Options& options) {
   if (runs.load() % 2 == 1) {
     detail::print_line("virtual time: a run exists already");
     std::abort();
@@ -101,9 +101,9 @@ Run::Run(const Options& options) {
   is_open_ = true;
 }
 
-Run::~Run() { end(); }
+VirtualRun::~VirtualRun() { end(); }
 
-int Run::end() {
+int VirtualRun::end() {
   if (!std::exchange(is_open_, false)) return 0;
   const int left = scheduler().end();
   lockstep::detail::pause_hooks.store(nullptr, std::memory_order_relaxed);
@@ -111,7 +111,7 @@ int Run::end() {
   return left;
 }
 
-std::uint64_t Run::history() const noexcept { return scheduler().history(); }
-std::uint64_t Run::turns() const noexcept { return scheduler().turns(); }
+std::uint64_t VirtualRun::history() const noexcept { return scheduler().history(); }
+std::uint64_t VirtualRun::turns() const noexcept { return scheduler().turns(); }
 
 }  // namespace lockstep::virtual_time

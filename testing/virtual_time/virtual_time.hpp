@@ -41,13 +41,13 @@ struct Options {
 /// A run in virtual time: from the construction to the destruction, the constructing thread and the threads that it and
 /// they create take turns. A deadlock prints the stack of every thread and ends the process with status 1.
 /// At most one run exists at a time. Where virtual time is not available, a run changes nothing.
-class Run {
+class VirtualRun {
  public:
-  explicit Run(const Options& options = Options::from_environment());
+  explicit VirtualRun(const Options& options = Options::from_environment());
   /// As `end`.
-  ~Run();
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  ~VirtualRun();
+  VirtualRun(const VirtualRun&) = delete;
+  VirtualRun& operator=(const VirtualRun&) = delete;
 
   /// Lets the other threads of the run go on until they have ended, or until all of them wait for an event that does not
   /// come, or for one minute of virtual time. Ends the run; returns the number of threads that have not ended. Their stacks

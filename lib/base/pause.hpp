@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pauses of loops that wait, and readings of the processor's time-stamp counter. A test that runs threads one at a time, in
-// virtual time, must see both: the pauses give its other threads their turn. All other waits and clocks of the library are
-// functions of the C library, which such a test replaces.
+// Pauses of loops that wait, and readings of the processor's time-stamp counter. A test that runs threads one at a
+// time, in virtual time, must see both: the pauses give its other threads their turn. All other waits and clocks of the
+// library are functions of the C library, which such a test replaces.
 
 #pragma once
 
@@ -68,8 +68,8 @@ inline void sleep_briefly(std::chrono::microseconds time, std::uint32_t number) 
 #endif
 }
 
-/// A time that costs some nanoseconds: a reading of the counter; never zero. If the kernel also uses the counters for its
-/// own clock, the counters of all processors of the host agree.
+/// A time that costs some nanoseconds: a reading of the counter; never zero. If the kernel also uses the counters for
+/// its own clock, the counters of all processors of the host agree.
 [[nodiscard]] inline std::uint64_t time_stamp() noexcept {
   const PauseHooks* const hooks = pause_hooks.load(std::memory_order_relaxed);
   return hooks == nullptr ? time_stamp_of_processor() : hooks->time_stamp();

@@ -8,10 +8,10 @@
 
 #include <sched.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
 
 using namespace lockstep::virtual_time::detail;
 

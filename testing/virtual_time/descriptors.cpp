@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits for descriptors and for signals. A descriptor that another thread of the run makes ready is noticed when all threads
-// wait. If time can jump, it does: a thread that waits for another process must be the only one of its run that waits, else
-// the deadlines of the others pass before the process can answer.
+// Waits for descriptors and for signals. A descriptor that another thread of the run makes ready is noticed when all
+// threads wait. If time can jump, it does: a thread that waits for another process must be the only one of its run that
+// waits, else the deadlines of the others pass before the process can answer.
 
 #include "virtual_time/real.hpp"
 #include "virtual_time/refuse.hpp"
@@ -60,8 +60,7 @@ void wait_for(int descriptor, short events, int flags = 0) {
   if (run == nullptr || (flags & MSG_DONTWAIT) != 0) return;
   pollfd wanted{descriptor, events, 0};
   if (real_poll(&wanted, 1, 0) != 0 || (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0) return;
-  while (wait_for(*run, &wanted, 1, never) == 0) {
-  }
+  while (wait_for(*run, &wanted, 1, never) == 0) {}
 }
 
 Time deadline_after_ms(const Scheduler& run, int timeout_ms) {
@@ -75,7 +74,8 @@ int wait_for_sets(Scheduler& run, int count, std::array<fd_set*, 3> sets, Time d
   for (int descriptor = 0; descriptor < count; ++descriptor) {
     pollfd each{descriptor, 0, 0};
     for (std::size_t i = 0; i < sets.size(); ++i) {
-      if (sets[i] != nullptr && FD_ISSET(descriptor, sets[i])) each.events = static_cast<short>(each.events | events[i]);
+      if (sets[i] != nullptr && FD_ISSET(descriptor, sets[i]))
+        each.events = static_cast<short>(each.events | events[i]);
     }
     if (each.events != 0) wanted[used++] = each;
   }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutexes, reader-writer locks, spin locks, semaphores and `once`. The objects of the C library stay in use: a wait is a
-// loop of attempts that do not block, between which the thread is blocked in the scheduler.
+// Mutexes, reader-writer locks, spin locks, semaphores and `once`. The objects of the C library stay in use: a wait is
+// a loop of attempts that do not block, between which the thread is blocked in the scheduler.
 
 #include "virtual_time/real.hpp"
 #include "virtual_time/times.hpp"

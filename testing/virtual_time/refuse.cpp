@@ -14,9 +14,9 @@
 #include <sys/sem.h>
 #include <sys/time.h>
 #include <threads.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <string>
 
 namespace lockstep::virtual_time::detail {
@@ -30,11 +30,11 @@ void refuse(const char* function) {
 using namespace lockstep::virtual_time::detail;
 
 /// Defines NAME, which calls the function of the C library outside of runs.
-#define REFUSED(result, name, parameters, arguments, ...)        \
-  extern "C" result name parameters __VA_ARGS__ {                \
-    static constinit const Real<decltype(::name)> real{#name};   \
-    if (active() != nullptr) refuse(#name);                      \
-    return real arguments;                                       \
+#define REFUSED(result, name, parameters, arguments, ...)      \
+  extern "C" result name parameters __VA_ARGS__ {              \
+    static constinit const Real<decltype(::name)> real{#name}; \
+    if (active() != nullptr) refuse(#name);                    \
+    return real arguments;                                     \
   }
 
 REFUSED(int, pthread_barrier_wait, (pthread_barrier_t * barrier), (barrier), noexcept)

@@ -41,7 +41,7 @@ constexpr lockstep::detail::PauseHooks hooks{pause_in_run, time_stamp_in_run};
 
 // ---- a limit in real time
 
-constinit std::atomic<std::uint32_t> runs{0};           // begun or ended
+constinit std::atomic<std::uint32_t> runs{0};            // begun or ended
 constinit std::atomic<std::int64_t> longest_real_ns{0};  // of the current run
 
 void* watch_real_time(void*) {

@@ -18,7 +18,7 @@
 namespace lockstep::virtual_time::detail {
 namespace {
 
-constexpr Time longest_spin = 16'000;      // ns
+constexpr Time longest_spin = 16'000;       // ns
 constexpr Time longest_yield = 16'000'000;  // ns
 constexpr Time shortest_pause = 1'000;      // ns
 constexpr std::uint32_t clock_readings_of_a_loop = 1000;
@@ -48,7 +48,9 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::i
   real_syscall(long{SYS_futex}, &word, FUTEX_WAIT_PRIVATE, expected, timeout_ns < 0 ? nullptr : &timeout);
 }
 
-void futex_wake(std::atomic<std::uint32_t>& word) noexcept { real_syscall(long{SYS_futex}, &word, FUTEX_WAKE_PRIVATE, 1); }
+void futex_wake(std::atomic<std::uint32_t>& word) noexcept {
+  real_syscall(long{SYS_futex}, &word, FUTEX_WAKE_PRIVATE, 1);
+}
 
 void Scheduler::begin(const Options& options) {
   now_ = 0;
@@ -74,8 +76,7 @@ void Scheduler::begin(const Options& options) {
 int Scheduler::end() {
   is_ending_ = true;
   const Time until = now_ + 60'000'000'000;
-  while (count_others() > 0 && block(this, until)) {
-  }
+  while (count_others() > 0 && block(this, until)) {}
   const auto others = static_cast<int>(count_others());
   if (others > 0) {
     std::fprintf(stderr, "virtual time: %d threads have not ended; their stacks:\n", others);
@@ -300,8 +301,7 @@ void Scheduler::advance() {
   }
   if (next == never) {
     if (!has_descriptors) fail("deadlock: every thread waits for another one");
-    while (!wake_by_descriptors(1)) {
-    }
+    while (!wake_by_descriptors(1)) {}
     return;
   }
   if (next > longest_) fail("the run has reached its limit in virtual time");

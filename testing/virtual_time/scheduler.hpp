@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The run queue and the clock. The state belongs to the thread whose turn it is: exactly one thread of a run runs, and the
-// others wait for their turn, each on a futex of its own.
+// The run queue and the clock. The state belongs to the thread whose turn it is: exactly one thread of a run runs, and
+// the others wait for their turn, each on a futex of its own.
 
 #pragma once
 
@@ -30,11 +30,11 @@ enum class State { unused, ready, running, blocked, ended, abandoned };
 struct Thread {
   int number = 0;  // in the order of creation
   State state = State::unused;
-  std::uint64_t order = 0;           // of becoming ready, or of blocking
-  const void* address = nullptr;     // of the object for which the thread waits; null if it waits for time alone
-  Time deadline = never;             // of the wait
-  bool timed_out = false;            // the last wait
-  pollfd* descriptors = nullptr;     // for which the thread waits
+  std::uint64_t order = 0;        // of becoming ready, or of blocking
+  const void* address = nullptr;  // of the object for which the thread waits; null if it waits for time alone
+  Time deadline = never;          // of the wait
+  bool timed_out = false;         // the last wait
+  pollfd* descriptors = nullptr;  // for which the thread waits
   nfds_t count_descriptors = 0;
 
   Time wait_begin = -1;              // the first pause of the current loop of pauses; -1 outside of one
@@ -65,14 +65,16 @@ class Scheduler {
   [[nodiscard]] std::uint64_t history() const noexcept { return history_; }
   [[nodiscard]] std::uint64_t turns() const noexcept { return turns_; }
 
-  /// Blocks the calling thread until `wake` is called for `address` or `deadline` is reached. Returns false after a timeout.
+  /// Blocks the calling thread until `wake` is called for `address` or `deadline` is reached. Returns false after a
+  /// timeout.
   bool block(const void* address, Time deadline = never);
-  /// Makes up to `count` threads ready that wait for `address`, in the order in which they began to wait. Returns their number.
+  /// Makes up to `count` threads ready that wait for `address`, in the order in which they began to wait. Returns their
+  /// number.
   int wake(const void* address, int count = std::numeric_limits<int>::max());
   /// Blocks the calling thread until one of the descriptors is ready, or `deadline` is reached.
   void block_on_descriptors(pollfd* descriptors, nfds_t count, Time deadline);
-  /// A pause in a loop that waits: its duration doubles from pause to pause, up to 16 ms. `number` counts the pauses of the
-  /// loop; 0 if the loop does not count.
+  /// A pause in a loop that waits: its duration doubles from pause to pause, up to 16 ms. `number` counts the pauses of
+  /// the loop; 0 if the loop does not count.
   void pause(Pause kind, std::uint32_t number);
   /// A loop that only reads clocks waits, too.
   void count_clock_reading();

@@ -3,8 +3,8 @@
 //
 // Creation, end and joining of threads.
 
-#include "virtual_time/real.hpp"
 #include "virtual_time/threads.hpp"
+#include "virtual_time/real.hpp"
 #include "virtual_time/times.hpp"
 
 #include <pthread.h>
@@ -25,8 +25,8 @@ VIRTUAL_TIME_REAL(pthread_detach);
 
 pthread_key_t key_of_threads;
 
-/// A thread leaves the run after its thread-local objects and the other keys' values have been destroyed: in the last of
-/// the rounds in which the C library calls the destructors of keys.
+/// A thread leaves the run after its thread-local objects and the other keys' values have been destroyed: in the last
+/// of the rounds in which the C library calls the destructors of keys.
 void leave_in_last_round(void* value) {
   auto* const thread = static_cast<Thread*>(value);
   if (++thread->exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
@@ -76,7 +76,8 @@ int create_outside_of_runs(pthread_t* handle, void* (*start)(void*), void* argum
 
 extern "C" {
 
-int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) noexcept {
+int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, void* (*start)(void*),
+                   void* argument) noexcept {
   Scheduler* const run = active();
   if (run == nullptr) return real_pthread_create(handle, attributes, start, argument);
   Thread* const thread = run->add_thread();

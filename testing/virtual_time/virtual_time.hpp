@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual time for tests: the threads of a run take turns, exactly one at a time, and when all of them wait, time jumps to
-// the next event. README.md says which functions of the C library a program that links this library replaces.
+// Virtual time for tests: the threads of a run take turns, exactly one at a time, and when all of them wait, time jumps
+// to the next event. README.md says which functions of the C library a program that links this library replaces.
 
 #pragma once
 
@@ -15,8 +15,8 @@
 namespace lockstep::virtual_time {
 
 struct Options {
-  /// 0: threads take turns in the order in which they became ready. Else each turn goes to a random thread of those that
-  /// are ready; the same seed gives the same history.
+  /// 0: threads take turns in the order in which they became ready. Else each turn goes to a random thread of those
+  /// that are ready; the same seed gives the same history.
   std::uint64_t seed = 0;
   /// Returns the index of the thread that runs next, less than its argument, the number of threads that are ready (at
   /// least 2). Replaces the choice by `seed`. Called with no lock held; must not block or wait.
@@ -49,9 +49,9 @@ class VirtualRun {
   VirtualRun(const VirtualRun&) = delete;
   VirtualRun& operator=(const VirtualRun&) = delete;
 
-  /// Lets the other threads of the run go on until they have ended, or until all of them wait for an event that does not
-  /// come, or for one minute of virtual time. Ends the run; returns the number of threads that have not ended. Their stacks
-  /// are printed, and they never run again.
+  /// Lets the other threads of the run go on until they have ended, or until all of them wait for an event that does
+  /// not come, or for one minute of virtual time. Ends the run; returns the number of threads that have not ended.
+  /// Their stacks are printed, and they never run again.
   int end();
 
   /// A hash of all choices and of their times up to now; equal for two runs with the same history.

@@ -66,7 +66,7 @@ FOREIGN = [
     (r'(gtest|gmock)/.*', ['testing/', 'tests/']),
     # The operating system and the compiler: never in public headers.
     (r'(sys|linux|netinet|arpa|net)/.*', ['lib/'] + PROGRAMS),
-    (r'(cxxabi|dirent|dlfcn|errno|fcntl|ifaddrs|link|malloc|mqueue|netdb|poll|pthread|sched|semaphore|signal|spawn|ucontext|unistd|x86intrin|immintrin|cpuid)\.h',
+    (r'(cxxabi|dirent|dlfcn|errno|execinfo|fcntl|ifaddrs|link|malloc|mqueue|netdb|poll|pthread|sched|semaphore|signal|spawn|threads|ucontext|unistd|x86intrin|immintrin|cpuid)\.h',
      ['lib/'] + PROGRAMS),
 ]
 

@@ -148,8 +148,7 @@ TEST(VirtualTime, lets_a_thread_that_reads_a_clock_give_way) {
   VirtualRun run;
   std::jthread other([] { std::this_thread::sleep_for(1s); });
   const auto end = Clock::now() + 2s;
-  while (Clock::now() < end) {
-  }
+  while (Clock::now() < end) {}
   EXPECT_GE(virtual_time::now(), 2s);
 }
 
@@ -189,8 +188,9 @@ TEST(VirtualTimeDeathTest, prints_the_stacks_of_a_deadlock) {
     std::jthread one([&] { take_both(first, second); });
     std::jthread two([&] { take_both(second, first); });
   };
-  EXPECT_EXIT(deadlock(), testing::ExitedWithCode(1),
-              "deadlock(.|\n)*thread 0:(.|\n)*pthread_join(.|\n)*thread 1:(.|\n)*take_both(.|\n)*thread 2:(.|\n)*take_both");
+  EXPECT_EXIT(
+      deadlock(), testing::ExitedWithCode(1),
+      "deadlock(.|\n)*thread 0:(.|\n)*pthread_join(.|\n)*thread 1:(.|\n)*take_both(.|\n)*thread 2:(.|\n)*take_both");
 }
 
 [[gnu::noinline]] void wait_without_test(std::mutex& mutex, std::condition_variable& condition) {
@@ -218,8 +218,7 @@ TEST(VirtualTimeDeathTest, ends_a_run_that_waits_for_ever) {
 }
 
 [[gnu::noinline]] void spin(const std::atomic<bool>& is_set) {
-  while (!is_set) {
-  }
+  while (!is_set) {}
 }
 
 TEST(VirtualTimeDeathTest, ends_a_run_that_spins_without_a_pause) {

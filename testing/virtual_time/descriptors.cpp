@@ -59,7 +59,7 @@ void wait_for(int descriptor, short events, int flags = 0) {
   Scheduler* const run = active();
   if (run == nullptr || (flags & MSG_DONTWAIT) != 0) return;
   pollfd wanted{descriptor, events, 0};
-  if (real_poll(&wanted, 1, 0) != 0 || (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0) return;
+  if (real_poll(&wanted, nfds_t{1}, 0) != 0 || (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0) return;
   while (wait_for(*run, &wanted, 1, never) == 0) {}
 }
 

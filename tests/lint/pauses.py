@@ -33,6 +33,7 @@ REAL = {
     'base': 'forks',
     'bindings': 'not in virtual time yet',
     'checkpoint': 'forks',
+    'collectives': 'not in virtual time yet',
     'device': 'not in virtual time yet',
     'fakes': 'not in virtual time yet',
     'gpu_collectives': 'not in virtual time yet',

@@ -15,7 +15,7 @@ from tap import Checks  # noqa: E402
 BUILD = """
 unit_tests = {
   'context': ['context/a_test.cpp', 'context/b_test.cpp'],
-  'collectives': ['collectives/a_test.cpp'],
+  'values': ['values/a_test.cpp'],
   'layouts': ['collectives/layout_test.cpp'],
   'base': ['base/a_test.cpp'],
 }
@@ -25,10 +25,10 @@ in_virtual_time = ['context', %s]
 SLEEPS = 'void f() { std::this_thread::sleep_for(1ms); }\n'
 
 CLEAN = {
-    'tests/unit/meson.build': BUILD % "'collectives'",
+    'tests/unit/meson.build': BUILD % "'values'",
     'tests/unit/context/a_test.cpp': SLEEPS,
     'tests/unit/context/fixture.hpp': SLEEPS,
-    'tests/unit/collectives/a_test.cpp': SLEEPS,
+    'tests/unit/values/a_test.cpp': SLEEPS,
     'tests/unit/collectives/layout_test.cpp': '// no sleep_for here\nauto text = "sleep_for";\n',
     'tests/unit/base/a_test.cpp': SLEEPS,  # in the table
     'include/lockstep/a.hpp': 'void wait(int lock);  // asm\n',
@@ -53,9 +53,9 @@ PLANTED = [
     ('a latch', 'lib/core/b.cpp', 'std::latch latch(2);\n', 'without a deadline'),
     ('a sleep in a test', 'tests/unit/collectives/layout_test.cpp', SLEEPS, 'layout_test.cpp:1: sleeps in real time: name layouts'),
     ('a sleep of C in a test', 'tests/unit/collectives/layout_test.cpp', 'usleep(10);\n', 'name layouts'),
-    ('a sleep in a header of a test', 'tests/unit/values/a.hpp', SLEEPS, 'name values'),
-    ('a program of the table in virtual time', 'tests/unit/meson.build', BUILD % "'collectives', 'base'", 'base runs in virtual time'),
-    ('a program that is no longer in virtual time', 'tests/unit/meson.build', BUILD % '', 'name collectives'),
+    ('a sleep in a header of a test', 'tests/unit/layouts/a.hpp', SLEEPS, 'name layouts'),
+    ('a program of the table in virtual time', 'tests/unit/meson.build', BUILD % "'values', 'base'", 'base runs in virtual time'),
+    ('a program that is no longer in virtual time', 'tests/unit/meson.build', BUILD % '', 'name values'),
 ]
 
 

@@ -56,19 +56,20 @@ TEST(MpiClusterResolver, assigns_ranks_to_jobs_and_to_a_strategy) {
 TEST(MpiClusterResolver, fails_in_time_if_a_rank_does_not_come) {
   const Environment& environment = test::environment();
   if (environment.size() == 1) GTEST_SKIP() << "there is no other rank";
-  const char* const former = std::getenv("LOCKSTEP_TIMEOUT");
-  const std::string limit = former != nullptr ? former : "";
-  ::setenv("LOCKSTEP_TIMEOUT", "1", 1);
   if (environment.rank() == environment.size() - 1) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    MPI_Barrier(MPI_COMM_WORLD);
     const MpiClusterResolver late;  // the others have left their names
     EXPECT_EQ(late.cluster_spec().num_tasks("worker"), environment.size());
   } else {
+    const char* const former = std::getenv("LOCKSTEP_TIMEOUT");
+    const std::string limit = former != nullptr ? former : "";
+    ::setenv("LOCKSTEP_TIMEOUT", "1", 1);
     test::expect_error(Code::deadline_exceeded,
                        {"MpiClusterResolver: timed out after 1 s", "has not created its MpiClusterResolver"},
                        [] { const MpiClusterResolver resolver; });
+    limit.empty() ? ::unsetenv("LOCKSTEP_TIMEOUT") : ::setenv("LOCKSTEP_TIMEOUT", limit.c_str(), 1);
+    MPI_Barrier(MPI_COMM_WORLD);
   }
-  limit.empty() ? ::unsetenv("LOCKSTEP_TIMEOUT") : ::setenv("LOCKSTEP_TIMEOUT", limit.c_str(), 1);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 

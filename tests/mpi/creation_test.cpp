@@ -64,12 +64,14 @@ class OwnComm {
 
 using Make = std::function<Communicator(const CommunicatorOptions&)>;
 
-/// The last rank comes when the deadline of the others has passed: all ranks get the same kind of error, which names
+/// The last rank comes when the others have failed: all ranks get the same kind of error, which names
 /// that rank, and the next attempt works.
 void check_late_rank(const Make& make) {
   if (size() == 1) GTEST_SKIP() << "there is no other rank that waits";
-  if (is_last()) std::this_thread::sleep_for(milliseconds(2000));
-  const auto error = thrown_by([&] { static_cast<void>(make(short_deadline(1000))); });
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (is_last()) MPI_Barrier(MPI_COMM_WORLD);
+  const auto error = thrown_by([&] { static_cast<void>(make(short_deadline(1500))); });
+  if (!is_last()) MPI_Barrier(MPI_COMM_WORLD);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), Code::deadline_exceeded) << error->what();
   if (!is_last()) expect_all(error->what(), {"timed out", last_rank()});
@@ -85,15 +87,21 @@ TEST(Creation, from_a_programs_communicator_names_a_rank_that_is_late) {
   check_late_rank([&](const CommunicatorOptions& options) { return communicator_from(own.get(), options); });
 }
 
+/// Creations from it have its deadline, too.
+Communicator parent_with_a_short_deadline() {
+  MPI_Barrier(MPI_COMM_WORLD);
+  return world_communicator(short_deadline(3000));
+}
+
 TEST(Creation, by_duplicate_names_a_rank_that_is_late) {
-  const Communicator parent = world_communicator(short_deadline(1000));
+  const Communicator parent = parent_with_a_short_deadline();
   const Communicator calm = world_communicator(long_limit());
   check_late_rank(
       [&](const CommunicatorOptions& options) { return (options.name == "long" ? calm : parent).duplicate(options); });
 }
 
 TEST(Creation, by_split_names_a_rank_that_is_late) {
-  const Communicator parent = world_communicator(short_deadline(1000));
+  const Communicator parent = parent_with_a_short_deadline();
   const Communicator calm = world_communicator(long_limit());
   check_late_rank([&](const CommunicatorOptions& options) {
     return (options.name == "long" ? calm : parent).split(0, -rank(), options).value();
@@ -102,15 +110,18 @@ TEST(Creation, by_split_names_a_rank_that_is_late) {
 
 TEST(Creation, tells_in_which_operation_the_missing_rank_waits) {
   if (size() != 2) GTEST_SKIP() << "the case has two ranks";
-  const Communicator world = world_communicator(short_deadline(1500));
-  const auto wait_in_world = [&] { world.barrier({.name = "elsewhere", .fail_after = std::chrono::minutes(2)}); };
-  const auto create = [] { static_cast<void>(world_communicator(short_deadline(1500))); };
+  const Communicator world = world_communicator(long_limit());
+  const auto wait_in_world = [&] { return world.barrier_async({.name = "elsewhere"}); };
+  const auto create = [] { static_cast<void>(world_communicator(short_deadline(3000))); };
   if (is_last()) {
-    wait_in_world();
+    Request waiting = wait_in_world();
+    MPI_Barrier(MPI_COMM_WORLD);
+    waiting.wait();
     expect_all(error_of(create), {"rank 1 waits in", "elsewhere"});  // each rank gets the error once
   } else {
+    MPI_Barrier(MPI_COMM_WORLD);
     expect_all(error_of(create), {"deadline_exceeded", "for rank 1", "rank 1 waits in", "elsewhere"});
-    wait_in_world();
+    wait_in_world().wait();
   }
 }
 
@@ -198,27 +209,25 @@ TEST(Creation, of_an_order_of_ranks_that_is_not_that_of_mpi_reduces_in_any_order
   for (int r = 0; r < size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], size() - 1 - r);
 }
 
-/// The last rank is stopped at some moment of a sequence of creations by `make`, whose deadline is a second. The others
-/// get an error in time, and further creations work when the rank continues. If the ranks exchange messages, one may
+/// The last rank is stopped at some moment of a sequence of creations by `make`, whose deadline is short. The others get
+/// an error before the rank continues, and further creations work then. If the ranks exchange messages, one may
 /// have been lost, and then further creations are refused. If they `may_fail`, they may also time out.
 void check_stopped_rank(const std::function<void()>& make, const std::function<Communicator()>& make_at_last,
                         bool by_messages, bool may_fail = false) {
   if (size() == 1) GTEST_SKIP() << "there is no other rank that waits";
+  StoppedRank stopped;
   for (int round = 0; round < 2; ++round) {
     MPI_Barrier(MPI_COMM_WORLD);
-    std::optional<std::jthread> stopping;
-    if (is_last()) stopping.emplace([round] { stop_this_process(milliseconds(15 + 10 * round), milliseconds(2200)); });
-    const auto begin = std::chrono::steady_clock::now();
+    if (is_last()) stopped.stop(milliseconds(15 + 10 * round));
     std::optional<Error> error;
     for (int i = 0; i < 100'000 && !error; ++i) error = thrown_by(make);
+    stopped.meet();
     ASSERT_TRUE(error);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
     if (!is_last()) {
       // a rank that waits for the last one may keep the others waiting
       const std::regex expected("deadline_exceeded: .*ranks? ([0-9], )*" + std::to_string(size() - 1));
       EXPECT_TRUE(std::regex_search(error->what(), expected)) << error->what();
     }
-    stopping.reset();
     std::optional<Communicator> made;
     int lost = 0;
     for (int attempt = 0; attempt < 6 && !made; ++attempt) {
@@ -237,11 +246,11 @@ void check_stopped_rank(const std::function<void()>& make, const std::function<C
 }
 
 TEST(Creation, by_duplicate_and_split_ends_in_time_when_a_rank_is_stopped) {
-  const Communicator parent = world_communicator(short_deadline(1000));
+  const Communicator parent = parent_with_a_short_deadline();
   check_stopped_rank(
       [&] {
-        const Communicator made = parent.duplicate(short_deadline(1000));
-        static_cast<void>(made.split(rank() % 2, 0, short_deadline(1000)));
+        const Communicator made = parent.duplicate(short_deadline(3000));
+        static_cast<void>(made.split(rank() % 2, 0, short_deadline(3000)));
       },
       [&] {
         static_cast<void>(parent.recover());  // some ranks may have completed an operation in which others failed
@@ -253,14 +262,14 @@ TEST(Creation, by_duplicate_and_split_ends_in_time_when_a_rank_is_stopped) {
 // MPI_Comm_idup calls that a failure has interrupted can keep later ones of that communicator from completing.
 TEST(Creation, from_a_programs_communicator_ends_in_time_when_a_rank_is_stopped) {
   const OwnComm own;
-  check_stopped_rank([&] { static_cast<void>(communicator_from(own.get(), short_deadline(1000))); },
+  check_stopped_rank([&] { static_cast<void>(communicator_from(own.get(), short_deadline(3000))); },
                      [&] { return communicator_from(own.get(), short_deadline(2000)); }, false, true);
 }
 
 // The last test: afterwards world_communicator may be refused.
 TEST(Creation, of_the_world_ends_in_time_when_a_rank_is_stopped) {
-  check_stopped_rank([] { static_cast<void>(world_communicator(short_deadline(1000))); },
-                     [] { return world_communicator(short_deadline(5000)); }, true);
+  check_stopped_rank([] { static_cast<void>(world_communicator(short_deadline(3000))); },
+                     [] { return world_communicator(short_deadline(20'000)); }, true);
 }
 
 }  // namespace

@@ -178,16 +178,13 @@ TEST(MpiGpus, of_a_strategy_are_divided_among_the_ranks_that_see_them) {
 
 TEST(MpiGpus, that_hang_are_an_error_on_every_rank_and_then_all_works_again) {
   const FakeGpus fakes(own_gpus(2));
-  CommunicatorOptions options = uneven(2);
-  options.warn_after = std::chrono::seconds(1);
-  options.fail_after = std::chrono::seconds(3);
-  Communicator comm = communicator_from(MPI_COMM_WORLD, options);
+  Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(2));
   const DeviceOf device_of = gpus_of_rank(0, 2);
   check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of);
   if (comm.rank() == 0) fakes.nccl().never_end(0);
-  expect_all(
-      error_of([&] { check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of); }),
-      {"deadline_exceeded:", "all_reduce"});
+  const ReduceOptions with_a_deadline{.order = Order::canonical, .name = {}, .fail_after = std::chrono::seconds(3)};
+  expect_all(error_of([&] { check_all_reduce(comm, ReduceOp::sum, with_a_deadline, device_of); }),
+             {"deadline_exceeded:", "all_reduce"});
   check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of);
 }
 

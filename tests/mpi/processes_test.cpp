@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include <optional>
-#include <thread>
 
 namespace lockstep::test {
 namespace {
@@ -27,17 +26,18 @@ void check_stopped_rank(std::size_t elements) {
   Communicator comm = communicator_from(MPI_COMM_WORLD);
   if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";
   const Communicator calm = communicator_from(MPI_COMM_WORLD);
+  StoppedRank stopped;
   std::vector<float, ArenaAllocator<float>> values(elements, 1.0f);
   const auto reduce = [&](const ReduceOptions& options) {
     comm.all_reduce(std::span<float>(values), ReduceOp::sum, options);
   };
   reduce({});
   const bool is_stopped = comm.rank() == comm.size() - 1;
-  if (is_stopped) stop_this_process(std::chrono::milliseconds(0), std::chrono::milliseconds(2500));
+  if (is_stopped) stopped.stop();
   EXPECT_EQ(code_of([&] { reduce(one_second); }), Code::deadline_exceeded);
   const float mine = static_cast<float>(100 + comm.rank());
   std::fill(values.begin(), values.end(), mine);
-  std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 1000 : 2500));
+  stopped.meet();
   for (const float value : values) ASSERT_EQ(value, mine);
   calm.barrier();
   reduce({});
@@ -51,6 +51,7 @@ void check_stopped_reader(std::int64_t elements) {
   Communicator comm = communicator_from(MPI_COMM_WORLD);
   if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";
   const Communicator calm = communicator_from(MPI_COMM_WORLD);
+  StoppedRank stopped;
   const auto count = static_cast<std::size_t>(elements);
   std::vector<float, ArenaAllocator<float>> mine(count, static_cast<float>(comm.rank()));
   std::vector<float, ArenaAllocator<float>> all(count * static_cast<std::size_t>(comm.size()), -1.0f);
@@ -67,10 +68,10 @@ void check_stopped_reader(std::int64_t elements) {
   gather({});
   check(0.0f);
   const bool is_stopped = comm.rank() == comm.size() - 1;
-  if (is_stopped) stop_this_process(std::chrono::milliseconds(0), std::chrono::milliseconds(2500));
+  if (is_stopped) stopped.stop();
   EXPECT_EQ(code_of([&] { gather(one_second); }), Code::deadline_exceeded);
   std::fill(all.begin(), all.end(), -2.0f);
-  std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 1000 : 2500));
+  stopped.meet();
   for (const float value : all) ASSERT_EQ(value, -2.0f);
   std::fill(mine.begin(), mine.end(), 10.0f + static_cast<float>(comm.rank()));
   calm.barrier();

@@ -7,7 +7,7 @@
 //
 //   stopped_ranks [--seed N] [--ranks-per-node N] STOPS LEAST
 //
-// Makes calls until there are STOPS stops, LEAST of them in the work; at most 4 * STOPS calls. A stop is in the work if
+// Makes calls until there are STOPS stops, LEAST of them in the work; at most 20 * STOPS calls. A stop is in the work if
 // rank 1 was stopped while it had announced that it reads or writes memory of other ranks. Some stops come from rank 0
 // at a random time of the call, others from a timer of rank 1 at a random time of its work. With --ranks-per-node, MPI
 // reports nodes of so many ranks. Prints the seed and the counts; exit code 1 if anything is wrong.
@@ -571,7 +571,7 @@ int run(int argc, char** argv) {
   }
   Runner runner(environment, seed);
   const auto& [calls, stops, in_work, failed, unshared] = runner.counts();
-  const int most_calls = std::max(4 * numbers[0], 32);  // about half of the stops are in the work
+  const int most_calls = std::max(20 * numbers[0], 200);  // about half of the stops are in the work
   while ((stops < numbers[0] || in_work < numbers[1]) && calls < most_calls) runner.stop_once();
   const bool is_right = runner.is_right();
   const bool are_enough = stops >= numbers[0] && in_work >= numbers[1];

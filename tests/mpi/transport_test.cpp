@@ -34,7 +34,7 @@ extern "C" int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
 namespace lockstep::detail {
 namespace {
 
-constexpr auto timeout = std::chrono::seconds(10);
+constexpr auto timeout = std::chrono::minutes(2);
 
 using Message = std::array<std::byte, 8>;
 

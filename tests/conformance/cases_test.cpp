@@ -32,7 +32,7 @@ class CaseTest : public testing::Test {
     if (placement_.strategy != "multi_worker_mirrored") {
       report(run_case(case_, placement_, nullptr));
     } else if (under_mpi_) {
-      CommunicatorOptions options = options_of(case_);
+      CommunicatorOptions options = options_with_a_long_deadline();
       Communicator world = world_communicator(options);
       options.local_replicas = placement_.counts[static_cast<std::size_t>(world.rank())];
       Communicator communicator = world.duplicate(options);
@@ -47,7 +47,7 @@ class CaseTest : public testing::Test {
             const std::lock_guard lock(mutex);
             failures.insert(failures.end(), found.begin(), found.end());
           },
-          options_of(case_));
+          options_with_a_long_deadline());
       report(failures);
     }
   }

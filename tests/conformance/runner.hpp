@@ -34,8 +34,8 @@ std::string not_for_gpus(const Json& one_case);
 /// The case's own placement, then those that must not change its results.
 std::vector<Placement> placements_of(const Json& one_case);
 
-/// Communicator options with the deadlines of the case.
-CommunicatorOptions options_of(const Json& one_case);
+/// Only calls that are to time out have a short deadline: that of the call.
+CommunicatorOptions options_with_a_long_deadline();
 
 /// Runs the steps on the calling rank; returns a text for each failed check. `communicator` is that of a multi-worker
 /// placement, unused otherwise.

@@ -35,7 +35,7 @@ def refuses_options_that_differ_between_ranks(h):
                        (['-e', '64', '--compare', 'mpi'], ['--compare is not given on rank 0']),
                        (['-e', '64', '--help'], ['--help is not given on rank 0'])):
         command = [*h.launcher, '-n', '1', h.program, '-e', '64', '--json', h.file(), ':', '-n', str(h.ranks - 1), h.program, *own]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
         spoken = [line for line in done.stderr.splitlines() if line.startswith('lockstep-perf:')]
         assert done.returncode == 2, f'{own}: exit code {done.returncode}:\n{done.stdout}{done.stderr}'
         assert len(spoken) == 1 and 'mismatch: ' in spoken[0] and parts[0] in spoken[0], spoken

@@ -35,7 +35,7 @@ def row(collective, size, op="sum", **other):
 
 
 def run(*arguments, text=None):
-    return subprocess.run([program, *arguments], input=text, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run([program, *arguments], input=text, capture_output=True, text=True, timeout=200, check=False)
 
 
 def texts_of(content):

@@ -32,7 +32,7 @@ oracle = lines_of(subprocess.run([bits, 'oracle'], capture_output=True, text=Tru
 def matches(ranks):
     def case():
         with hosts.Hosts(len(ranks), mpirun=mpirun) as these:
-            result = these.run(ranks, [bits], timeout=120)
+            result = these.run(ranks, [bits], timeout=300)
         tap.expect(result.returncode == 0, f'exit code {result.returncode}\n{result.stderr[-3000:]}')
         expected = {key: value for key, value in oracle.items() if sum(ranks) <= int(key[0]) <= MOST_REPLICAS}
         found = lines_of(result.stdout)

@@ -165,7 +165,7 @@ class Hosts:
         return subprocess.Popen(self.command(ranks, program, options), env=environment(), stdin=subprocess.DEVNULL, text=True,
                                 start_new_session=True, **more)
 
-    def run(self, ranks, program, options=(), timeout=100):
+    def run(self, ranks, program, options=(), timeout=200):
         """The finished process, with its output; its return code is None if it took longer than `timeout` seconds."""
         process = self.start(ranks, program, options, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
@@ -199,7 +199,7 @@ def enter_or_skip(name):
     try:
         enter()
         with Hosts(2) as pair:
-            tried = pair.run([1, 1], ['hostname'], timeout=30)
+            tried = pair.run([1, 1], ['hostname'], timeout=100)
             if sorted(tried.stdout.split()) != ['h1', 'h2']:
                 raise Unavailable(f'mpirun does not start ranks there: {" ".join(tried.stderr.split())[-300:]}')
     except Unavailable as reason:

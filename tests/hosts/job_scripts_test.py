@@ -26,7 +26,7 @@ def start(these, script, *arguments, **variables):
               'OMPI_MCA_btl_tcp_if_include': 'eth0', 'OMPI_MCA_pml': 'ob1', 'OMPI_MCA_mpi_yield_when_idle': '1'}
     words = [agent, 'h1', 'bash ' + ' '.join([os.path.join(jobs, script), *arguments])]
     return subprocess.run(words, env={**hosts.environment(), **launch, **variables}, stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=100)
+                          text=True, timeout=200)
 
 
 def write(these, name, text):

@@ -49,7 +49,7 @@ def main():
     for folder in ('docs', 'include'):
         pages += [os.path.join(at, name) for at, _, names in os.walk(os.path.join(source, folder)) for name in names if name.endswith('.md')]
     with tempfile.TemporaryDirectory() as scratch:
-        done = subprocess.run(['doxygen', '-'], input=f'{settings}\nOUTPUT_DIRECTORY = "{scratch}"\n', capture_output=True, text=True, timeout=300)
+        done = subprocess.run(['doxygen', '-'], input=f'{settings}\nOUTPUT_DIRECTORY = "{scratch}"\n', capture_output=True, text=True, timeout=600)
         faults = done.stderr.splitlines()
         if done.returncode != 0 and not faults:
             faults = [f'doxygen ended with code {done.returncode}']

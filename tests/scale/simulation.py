@@ -55,7 +55,7 @@ def run(command, folder, timeout):
             raise SimulationError(f'no end after {timeout} s:\n{output}') from None
 
 
-def simulate(smpirun, program, ranks, nodes, calls, selector='ompi', timeout=280):
+def simulate(smpirun, program, ranks, nodes, calls, selector='ompi', timeout=900):
     """Runs `calls`, arguments of the program, and returns a Row for each. `selector` chooses SMPI's algorithms, which are
     also those of the collectives outside of the measurements: SMPI's default ones are linear, and slow for many ranks."""
     with tempfile.TemporaryDirectory() as folder:

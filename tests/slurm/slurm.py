@@ -101,7 +101,7 @@ class Slurm(hosts.Hosts):
             subprocess.Popen(self.on(host, *words), env=self.environment(), stdin=subprocess.DEVNULL, stdout=out,
                              stderr=subprocess.STDOUT, start_new_session=True)
 
-    def _wait_for(self, what, holds, seconds=30):
+    def _wait_for(self, what, holds, seconds=200):
         end = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > end:
@@ -133,7 +133,7 @@ class Slurm(hosts.Hosts):
         text = self.ask('scontrol', '--oneliner', 'show', 'job', number)
         return dict(re.findall(r'(\S+?)=(\S*)', text))
 
-    def wait(self, number, seconds=100):
+    def wait(self, number, seconds=300):
         """Waits until a job has ended or the time is over, and returns its properties."""
         end = time.monotonic() + seconds
         while (job := self.job(number)).get('JobState') not in ENDED and time.monotonic() < end:

@@ -33,7 +33,7 @@ def enter_or_skip():
         sys.exit(0)
 
 
-def finish(number, what, seconds=100):
+def finish(number, what, seconds=300):
     """The output of a job that must succeed."""
     job = cluster.wait(number, seconds)
     text = output_of_job()
@@ -116,15 +116,15 @@ def hash_of(text):
 def preempted_job_ends_with_the_same_bits():
     common = ['--data', 'synthetic', '--steps', '600', '--global-batch', '64']
     script = os.path.join(jobs, 'slurm_requeue.sh')
-    expected = hash_of(finish(cluster.submit(script, train, *common, options=fresh_output()), 'without a break', 300))
+    expected = hash_of(finish(cluster.submit(script, train, *common, options=fresh_output()), 'without a break', 600))
     folder = os.path.join(cluster.folder, 'checkpoints')
     number = cluster.submit(script, train, *common, '--checkpoint-dir', folder, '--save-every', '50', '--resume',
                             options=fresh_output())
-    end = time.monotonic() + 100
+    end = time.monotonic() + 300
     while not (os.path.isdir(folder) and os.listdir(folder)) and time.monotonic() < end:
         time.sleep(0.05)  # lets some steps run
     cluster.ask('scancel', '--batch', '--signal=USR1', number)
-    text = finish(number, 'preempted', 300)
+    text = finish(number, 'preempted', 600)
     restarts = cluster.job(number).get('Restarts')
     tap.expect('ranks ended with exit code 75' in text, f'it was not preempted:\n{text[-3000:]}')
     tap.expect(restarts == '1', f'{restarts} restarts\n{text[-3000:]}')

@@ -22,14 +22,14 @@ programs = {os.path.basename(path): path for path in sys.argv[2:]}
 
 def completed(*words):
     """What bash proposes for the last word."""
-    done = subprocess.run(['bash', '-c', SCRIPT, completion, *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(['bash', '-c', SCRIPT, completion, *words], capture_output=True, text=True, timeout=100)
     expect(done.returncode == 0 and done.stderr == '', done.stderr)
     return done.stdout.split()
 
 
 def knows_all_options_of(name):
     def case():
-        text = subprocess.run([programs[name], '--help'], capture_output=True, text=True, timeout=60).stdout
+        text = subprocess.run([programs[name], '--help'], capture_output=True, text=True, timeout=100).stdout
         shown = set()
         for line in re.findall(r'^ {0,4}(-.*?)(?:  |$)', text, re.MULTILINE):
             shown.update(re.findall(r'--[\w-]+', line))
@@ -51,7 +51,7 @@ def proposes(expected, name, *words):
 
 
 def is_registered_for_all_programs():
-    done = subprocess.run(['bash', '-c', 'source "$0"; complete -p', completion], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(['bash', '-c', 'source "$0"; complete -p', completion], capture_output=True, text=True, timeout=100)
     names = re.findall(r'-F _lockstep (\S+)', done.stdout)
     expect(set(programs) <= set(names), f'programs: {sorted(programs)}\ncompleted: {sorted(names)}')
 

@@ -44,7 +44,7 @@ def logged(ranks, *arguments, program=hashed):
 
 
 def compared(a, b):
-    result = subprocess.run([diff, a, b], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run([diff, a, b], capture_output=True, text=True, timeout=100, check=False)
     return result.returncode, result.stdout, result.stderr
 
 

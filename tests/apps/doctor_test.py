@@ -43,7 +43,7 @@ def expect_finding(result, severity, parts, ranks=None):
 
 def with_variables(code, severity, parts, **variables):
     def case():
-        result = launcher.run(0, doctor, '--quick', '--json', env=dict(os.environ, **variables), timeout=60)
+        result = launcher.run(0, doctor, '--quick', '--json', env=dict(os.environ, **variables), timeout=100)
         expect_finding(result, severity, parts)
         expect(result.returncode == code, f'exit code {result.returncode}')
 
@@ -70,7 +70,7 @@ def healthy():
 def limited(name, soft, code, severity, parts):
     def case():
         hard = resource.getrlimit(name)[1]
-        result = subprocess.run([doctor, '--quick', '--json'], capture_output=True, text=True, timeout=60, check=False,
+        result = subprocess.run([doctor, '--quick', '--json'], capture_output=True, text=True, timeout=100, check=False,
                                 preexec_fn=lambda: resource.setrlimit(name, (soft, hard)))
         expect_finding(result, severity, parts)
         expect(result.returncode == code, f'exit code {result.returncode}')
@@ -107,17 +107,16 @@ def bad_variable_of_one_rank():
 
 
 def rank_that_never_starts():
-    script = f'[ {RANK} = 1 ] && exec sleep 30; exec {doctor} --json'
-    result = launcher.run(2, 'sh', '-c', script, env=dict(os.environ, LOCKSTEP_TIMEOUT='1,3'), timeout=60)
+    script = f'[ {RANK} = 1 ] && exec sleep 600; exec {doctor} --json'
+    result = launcher.run(2, 'sh', '-c', script, env=dict(os.environ, LOCKSTEP_TIMEOUT='1,3'), timeout=100)
     expect_finding(result, 'error', ['did not return within 3 s'])
-    expect(result.seconds < 25, f'took {result.seconds} s')
     expect(result.returncode == 3, f'exit code {result.returncode}')
 
 
 def full_shared_memory():
     script = f'mount -t tmpfs -o size=1m none /dev/shm && exec {doctor} --quick --json'
     for more in ([], ['--user', '--map-root-user']):
-        result = subprocess.run(['unshare', *more, '--mount', 'sh', '-c', script], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(['unshare', *more, '--mount', 'sh', '-c', script], capture_output=True, text=True, timeout=100, check=False)
         if '{' in result.stdout:
             expect_finding(result, 'warning', ['/dev/shm', '1 MiB free of 1 MiB'])
             return
@@ -126,7 +125,7 @@ def full_shared_memory():
 
 def stopped_rank():
     """A rank that is stopped while links are measured is named, and the program ends."""
-    for delay in (1, 1.5, 2, 3, 5, 8):  # the measurement begins and ends sooner on a fast machine
+    for delay in (1, 1.5, 2, 3, 5, 8, 13, 20):  # the measurement begins and ends sooner on a fast machine
         try:
             stop_rank_after(delay)
             return
@@ -138,14 +137,12 @@ def stopped_rank():
 def stop_rank_after(delay):
     command = [*launcher.command, '-n', '3', doctor, '--seconds', '8', '--json']
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=dict(os.environ, LOCKSTEP_TIMEOUT='1,8'))
+                               env=dict(os.environ, LOCKSTEP_TIMEOUT='2,20'))
     try:
+        children = wait_for_children(process)
         time.sleep(delay)
-        pids = ranks_under(process, doctor)  # each rank is a process and its child
-        children = sorted(pid for pid in pids if parent_of(pid) in pids)
-        expect(len(children) == 3, f'{pids}')
         kill(children[1:2], signal.SIGSTOP)
-        out, err = process.communicate(timeout=90)
+        out, err = process.communicate(timeout=200)
         report = expect_finding(subprocess.CompletedProcess(command, process.returncode, out, err), 'error', ['rank'])
         expect(report['exit_code'] == 3, f'{report["exit_code"]}')
         expect(process.returncode != 0, 'exit code 0')
@@ -155,20 +152,36 @@ def stop_rank_after(delay):
             process.kill()
 
 
+def wait_for_children(process):
+    """Process ids: each of three ranks is a process and its child."""
+    end = time.monotonic() + 100
+    children = []
+    while len(children) < 3:
+        expect(time.monotonic() < end and process.poll() is None, f'{children}')
+        time.sleep(0.02)
+        pids = ranks_under(process, doctor)
+        children = sorted(pid for pid in pids if parent_of(pid) in pids)
+    return children
+
+
 def parent_of(pid):
-    with open(f'/proc/{pid}/stat', encoding='ascii') as file:
-        return int(file.read().rsplit(')', 1)[1].split()[1])
+    try:
+        with open(f'/proc/{pid}/stat', encoding='ascii') as file:
+            return int(file.read().rsplit(')', 1)[1].split()[1])
+    except OSError:
+        return None  # it has ended
 
 
 def slow_rank():
-    """Eight busy loops share the processor of rank 1."""
+    """Busy loops share the processor of rank 1; more of them, if other programs load the processor of rank 0, too."""
     if shutil.which('taskset') is None or len(CPUS) < 2:
         raise Skip('needs taskset and two processors')
-    hogs = [subprocess.Popen(['taskset', '--cpu-list', str(CPUS[1]), sys.executable, '-c', 'while True: pass']) for _ in range(8)]
+    hogs = []
     try:
-        for attempt in range(5):  # other programs may load the processor of rank 0 for a while
+        for attempt in range(5):
+            hogs += [subprocess.Popen(['taskset', '--cpu-list', str(CPUS[1]), sys.executable, '-c', 'while True: pass']) for _ in range(8)]
             script = f'[ {RANK} = 1 ] && cpu={CPUS[1]} || cpu={CPUS[0]}; exec taskset --cpu-list $cpu nice -n $((5 * {RANK})) {doctor} --seconds 0.2 --json'
-            result = launcher.run(2, 'sh', '-c', script)
+            result = launcher.run(2, 'sh', '-c', script, timeout=300)
             try:
                 expect_finding(result, 'warning', ['slow rank', 'fixed computation'], [1])
                 return

@@ -22,6 +22,8 @@ from tap import Skip  # noqa: E402
 
 source, explain, recorded, example = (os.path.abspath(argument) for argument in sys.argv[1:5])
 recovery = sys.argv[5]
+LIMIT_S = 100
+WRITTEN = "SIGQUIT: the flight record of this rank is"
 launcher = Launcher(sys.argv[6:])
 recovering_launcher = Launcher(sys.argv[6:] + [recovery])
 
@@ -36,11 +38,11 @@ BROADCAST = f"broadcast of f32 [8] with root 0 at {line_of('the next call')}"
 
 def variables(directory, **others):
     others.setdefault("LOCKSTEP_RECORDER", f"512,{directory}")
-    return dict(os.environ, LOCKSTEP_TIMEOUT="1,3", **others)
+    return dict(os.environ, **others)
 
 
 def explained(*arguments):
-    result = subprocess.run([explain, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run([explain, *arguments], capture_output=True, text=True, timeout=100, check=False)
     expect(result.returncode == 0 and result.stderr == "", result.stderr)
     return result.stdout
 
@@ -70,14 +72,23 @@ def a_dead_rank():
                    "  rank 1: no file: it has ended, was killed or is stopped", "  error: "], explained(directory))
 
 
-def sigquit_writes(directory, log):
-    """Sends SIGQUIT to all ranks, which write to `log` what they log."""
+def until(condition, what):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        expect(time.monotonic() < end, f"not within {LIMIT_S} s: {what()}")
+        time.sleep(0.02)
+
+
+def sigquit_writes(directory, folder):
+    """Sends SIGQUIT to all ranks while two of them wait; returns what the ranks log."""
+    log, go_on = os.path.join(folder, "stderr"), os.path.join(folder, "go-on")
+
     def handle_sigquit():  # a shell ignores it in the programs that it starts in the background
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
-    command = launcher.command + ["-n", "3", "sh", "-c", 'exec "$@" 2>>"$0"', log, recorded, "waits-for-signal"]
+    command = launcher.command + ["-n", "3", "sh", "-c", 'exec "$@" 2>>"$0"', log, recorded, "waits-for-signal", go_on]
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=handle_sigquit,
-                           env=dict(variables(directory), LOCKSTEP_TIMEOUT="60,100"))
+                           env=variables(directory))
     try:
         ranks = {}
         while len(ranks) < 3:
@@ -85,22 +96,28 @@ def sigquit_writes(directory, log):
             expect(line, "the job has ended")
             found = re.search(r"pid (\d+) of rank (\d)", line)
             ranks[int(found.group(2))] = int(found.group(1))
-        time.sleep(2)  # until ranks 0 and 2 wait for rank 1, which sleeps
         for rank in sorted(ranks):
             os.kill(ranks[rank], signal.SIGQUIT)
-        errors = job.communicate(timeout=100)[1]
+        until(lambda: content_of(log).count(WRITTEN) == 3, lambda: content_of(log))
+        with open(go_on, "w", encoding="utf-8"):
+            pass
+        errors = job.communicate(timeout=LIMIT_S)[1]
     finally:
         job.kill()
-    with open(log, encoding="utf-8") as file:
-        logged = file.read()
+    logged = content_of(log)
     expect(job.returncode == 0, errors + logged)
     return logged
 
 
+def content_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def sigquit_writes_and_the_program_goes_on():
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as logs:
-        logged = sigquit_writes(directory, os.path.join(logs, "stderr"))
-        expect(logged.count(f"SIGQUIT: the flight record of this rank is {directory}/") == 3, logged)
+        logged = sigquit_writes(directory, logs)
+        expect(logged.count(f"{WRITTEN} {directory}/") == 3, logged)
         text = explained(directory)
         expect_in(["3 files of 3 ranks", "(SIGQUIT)", "world, operation #1: rank 1 is missing\n",
                    "  ranks 0, 2: waits in barrier at apps/recorded.cpp:", "  rank 1: made no call after operation #0, barrier"], text)
@@ -165,7 +182,7 @@ def readme_shows_the_output():
 
 def refuses(arguments, code, parts):
     def case():
-        result = subprocess.run([explain, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run([explain, *arguments], capture_output=True, text=True, timeout=100, check=False)
         expect(result.returncode == code and result.stdout == "", f"exit code {result.returncode}: {result.stdout}{result.stderr}")
         expect_in(["lockstep-explain: ", *parts], result.stderr)
 
@@ -178,7 +195,7 @@ def a_damaged_file_of_another_job():
         damaged = os.path.join(folder, "lockstep-5-rank0.json")
         with open(damaged, "w") as file:
             file.write("{")
-        result = subprocess.run([explain, folder], capture_output=True, text=True, timeout=60, check=True)
+        result = subprocess.run([explain, folder], capture_output=True, text=True, timeout=100, check=True)
         expect_in([f"skipped {damaged}: not a flight record"], result.stderr)
         expect_in([": 3 files of 3 ranks"], result.stdout)
 

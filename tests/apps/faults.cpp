@@ -27,8 +27,8 @@ void go_wrong(std::string_view fault, const lockstep::Environment& environment) 
     std::vector<float> values(static_cast<std::size_t>(3 + environment.rank() % 2));
     comm.all_reduce(std::span(values), ReduceOp::sum);
   } else if (fault == "absent") {
-    if (environment.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(30));
-    comm.barrier();
+    if (environment.rank() == 1) std::this_thread::sleep_for(std::chrono::minutes(10));
+    comm.barrier({.fail_after = std::chrono::seconds(2)});
   } else if (fault == "throw-in-step") {
     lockstep::MultiWorkerMirroredStrategy strategy(comm);
     strategy.run([](lockstep::ReplicaContext& replica) {

@@ -51,7 +51,7 @@ class Scene:
             variables['PROGRAM'] = program
         else:
             words += [program, *arguments]
-        return subprocess.run(words, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        return subprocess.run(words, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
 
 
 def refused(done, script, *parts):

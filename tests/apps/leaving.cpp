@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // leaving FAULT [CATCHER]: the last rank leaves in the way that FAULT names, after some collectives. The others go on
-// and print the error of each call with its time; with CATCHER "none" they do not catch it.
+// and print the error of each call with its time; with CATCHER "none" they do not catch it. Deadlines are short only
+// where nothing but a deadline ends a wait for the last rank.
 
 #include <lockstep/lockstep.hpp>
 
@@ -25,19 +26,21 @@ namespace {
 using lockstep::ReduceOp;
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::seconds short_deadline{3};
+
 std::unique_ptr<lockstep::Communicator> kept;  // destroyed when the program ends
 
-void sum(const lockstep::Communicator& comm, std::size_t count) {
+void sum(const lockstep::Communicator& comm, std::size_t count, const lockstep::ReduceOptions& options = {}) {
   std::vector<float> values(count, 1.0F);
-  comm.all_reduce(std::span(values), ReduceOp::sum);
+  comm.all_reduce(std::span(values), ReduceOp::sum, options);
 }
 
 /// Calls collectives until all of `errors` have been thrown.
-void call_and_report(const lockstep::Communicator& comm, int errors) {
+void call_and_report(const lockstep::Communicator& comm, int errors, const lockstep::ReduceOptions& options) {
   const Clock::time_point start = Clock::now();
   for (int call = 0; errors > 0; ++call) {
     try {
-      call % 2 == 0 ? comm.barrier() : sum(comm, 100'000);
+      call % 2 == 0 ? comm.barrier(options) : sum(comm, 100'000, options);
     } catch (const lockstep::Error& error) {
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
       std::printf("rank %d, %.3f s: %s\n", comm.rank(), seconds, error.what());
@@ -45,6 +48,12 @@ void call_and_report(const lockstep::Communicator& comm, int errors) {
       --errors;
     }
   }
+}
+
+/// The first rank of them that ends may abort the job, so they end when all have reported.
+void wait_for_reports(std::string_view fault, MPI_Comm others) {
+  MPI_Barrier(others);
+  if (fault == "scope") MPI_Barrier(MPI_COMM_WORLD);
 }
 
 void leave(std::string_view fault, std::optional<lockstep::Communicator>& comm) {
@@ -58,7 +67,8 @@ void leave(std::string_view fault, std::optional<lockstep::Communicator>& comm) 
   if (fault == "throw" || fault == "throw-through") throw std::runtime_error("out of apples");
   if (fault == "scope") {
     comm.reset();
-    std::this_thread::sleep_for(std::chrono::seconds(3));
+    std::this_thread::sleep_for(std::chrono::seconds(2));  // without a call of MPI
+    MPI_Barrier(MPI_COMM_WORLD);
   }
 }
 
@@ -74,13 +84,20 @@ void run(std::string_view fault, std::string_view catcher, const lockstep::Envir
     std::this_thread::sleep_for(std::chrono::milliseconds(400) * environment.rank());
     return;
   }
-  if (environment.rank() == environment.size() - 1) {
+  const bool is_last = environment.rank() == environment.size() - 1;
+  MPI_Comm others = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, is_last ? 1 : 0, 0, &others);
+  if (is_last) {
     leave(fault, comm);
   } else if (catcher == "none") {
     for (;;) comm->barrier();
   } else {
-    call_and_report(*comm, 2);
+    lockstep::ReduceOptions options;
+    if (fault == "stop") options.fail_after = short_deadline;
+    call_and_report(*comm, 2, options);
+    wait_for_reports(fault, others);
   }
+  MPI_Comm_free(&others);
 }
 
 }  // namespace
@@ -89,7 +106,9 @@ int main(int argc, char** argv) {
   const std::string_view fault = argc > 1 ? argv[1] : "none";
   const std::string_view catcher = argc > 2 ? argv[2] : "all";
   if (fault != "throw-through") {
-    lockstep::Environment environment(argc, argv);
+    lockstep::EnvironmentOptions options;
+    if (fault == "finalize") options.finalize_after = short_deadline;  // the last rank cannot come any more
+    lockstep::Environment environment(argc, argv, options);
     run(fault, catcher, environment);
     return 0;
   }

@@ -32,7 +32,7 @@ def is_valid(page):
     def case():
         if shutil.which('groff') is None:
             raise Skip('groff is not installed')
-        done = subprocess.run(['groff', '-man', '-Tutf8', '-ww', page], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(['groff', '-man', '-Tutf8', '-ww', page], capture_output=True, text=True, timeout=100)
         expect(done.returncode == 0 and done.stderr == '', done.stderr)
 
     return case

@@ -3,7 +3,7 @@
 //
 // missing-rank never|dies WHAT FILE: the last rank does not make the WHAT that the others make: environment, own
 // (communicator_from without an Environment), world, strategy, duplicate or split. The others print the error that they
-// get; then rank 0 writes FILE, which ends the last rank.
+// get; then rank 0 writes FILE, which ends the last rank. Only the call that is to time out has a short deadline.
 
 #include <lockstep/interop/mpi.hpp>
 #include <lockstep/lockstep.hpp>
@@ -24,10 +24,12 @@ namespace {
 
 [[noreturn]] void be_missing(const std::string& how, const char* file) {
   if (how == "dies") static_cast<void>(std::raise(SIGKILL));
-  for (int i = 0; i < 600 && !std::filesystem::exists(file); ++i)
+  for (int i = 0; i < 6000 && !std::filesystem::exists(file); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   std::_Exit(0);
 }
+
+void shorten_deadline() { ::setenv("LOCKSTEP_TIMEOUT", "1,3", 1); }
 
 void make(const std::string& what, const std::optional<lockstep::Communicator>& parent) {
   if (what == "strategy") {
@@ -58,9 +60,13 @@ int main(int argc, char** argv) {
   std::optional<lockstep::Communicator> parent;
   try {
     if (what == "environment" && is_missing) be_missing(how, argv[3]);
+    if (what == "environment") shorten_deadline();
     if (what != "own") environment.emplace();  // without one, communicator_from does not know the missing rank
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (what == "split" && how == "never") shorten_deadline();  // it is that of the parent
     if (what == "duplicate" || what == "split") parent = lockstep::world_communicator();
     if (is_missing) be_missing(how, argv[3]);
+    if (how == "never") shorten_deadline();  // the end of a process is noticed long before
     make(what, parent);
     std::printf("rank %d: no error\n", rank);
   } catch (const lockstep::Error& error) {

@@ -14,9 +14,6 @@ from programs import Launcher, expect, expect_in, run_cases
 
 program = sys.argv[1]
 launcher = Launcher(sys.argv[2:])
-LIMITS = "1,3"  # LOCKSTEP_TIMEOUT
-
-
 TIMED_OUT = ["deadline_exceeded: ", "timed out after 3 s"]
 
 
@@ -27,9 +24,8 @@ def the_others_fail(ranks, how, what, parts, warning):
         with tempfile.TemporaryDirectory() as folder:
             # newer launchers end all ranks if one has another exit code than 0, whatever their options
             result = launcher.run(ranks, "sh", "-c", '"$@" || true', "sh", program, how, what, os.path.join(folder, "done"),
-                                  env=dict(os.environ, LOCKSTEP_TIMEOUT=LIMITS), timeout=100)
+                                  timeout=100)
         output = result.stdout + result.stderr
-        expect(result.seconds < 60, f"took {result.seconds} s:\n{output}")
         for rank in range(ranks - 1):
             said = [line for line in result.stdout.splitlines() if line.startswith(f"rank {rank}: ")]
             expect(len(said) == 1, f"rank {rank} says nothing:\n{output}")

@@ -21,6 +21,7 @@ from programs import Launcher, descendants_of, expect, expect_in, kill, ranks_un
 moments, train = int(sys.argv[1]), sys.argv[2]
 launcher = Launcher(sys.argv[3:])
 STEPS = 40
+LIMIT_S = 200
 WORK = ["--data", "synthetic", "--global-batch", "64", "--quiet"]
 # always four replicas
 LAYOUTS = ["1,1,1,1", "4", "2,2", "2,1,1", "1,3", "1,1,2"]
@@ -59,7 +60,7 @@ def start(layout, folder, *more, steps=STEPS):
 
 def wait_for_checkpoint(process, folder):
     """Waits for the first checkpoint: from then on every moment is inside or between saves."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline and process.poll() is None:
         if list(folder.glob("step-*")):
             return
@@ -76,7 +77,7 @@ def kill_once(layout, folder):
     pids = ranks_under(process, train)
     # all at once, as after the failure of a node; or one, and mpirun ends the others
     kill(pids if chance.random() < 0.5 else pids[:1], signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=LIMIT_S)
     return process.returncode != 0
 
 
@@ -101,7 +102,7 @@ def preempted(number):
             process = start("1,1,1,1", folder, "--save-every", "1", steps=100_000)
             wait_for_checkpoint(process, folder)
             kill(ranks_under(process, train)[-1:], number)
-            text = process.communicate(timeout=60)[0]
+            text = process.communicate(timeout=LIMIT_S)[0]
             expect(process.returncode == PREEMPTED, f"exit code {process.returncode}:\n{text}")
             found = re.findall(r"^preempted: saved after step (\d+) to (.*)$", text, re.MULTILINE)
             expect(len(found) == 1, text)
@@ -117,7 +118,7 @@ def goes_on_after_a_preemption():
         process = start("2,2", folder, "--save-every", "1")
         wait_for_checkpoint(process, folder)
         kill(ranks_under(process, train)[:1], signal.SIGUSR1)
-        text = process.communicate(timeout=60)[0]
+        text = process.communicate(timeout=LIMIT_S)[0]
         expect(process.returncode in (0, PREEMPTED), text)
         result = launcher.run(3, *arguments("1,2,1", folder, "--resume"))
         expect(result.returncode == 0, result.stderr)

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import signal
@@ -21,6 +22,7 @@ import time
 from programs import expect, expect_in, run_cases
 
 program, hello, mpi, mpiexec = sys.argv[1:5]
+LIMIT_S = 100
 folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-run-test-"))
 VERSIONS = {"openmpi": "mpirun (Open MPI) 4.1.4", "mpich": "HYDRA build details:"}
 OWN, OTHER = (mpi, "mpich" if mpi == "openmpi" else "openmpi")
@@ -45,7 +47,7 @@ leaves = make_launcher("leaves/mpirun", VERSIONS[OWN], "while [ $# -gt 2 ]; do s
 dies = make_launcher("dies/mpirun", VERSIONS[OWN], "kill -9 $$")
 reads = make_launcher("reads/mpirun", VERSIONS[OWN], "cat")
 waits = make_launcher("waits/mpirun", VERSIONS[OWN], "for s in INT TERM HUP QUIT USR1 USR2 TSTP; do trap \"echo got $s; exit 7\" $s; "
-                      "done; echo ready $$; i=0; while [ $i -lt 200 ]; do sleep 0.05; i=$((i + 1)); done")
+                      "done; echo ready $$; i=0; while [ $i -lt 6000 ]; do sleep 0.05; i=$((i + 1)); done")
 measures = make_launcher("measures/mpirun", VERSIONS[OWN], f"exec {sys.executable} {FAKE_RANKS}")
 
 
@@ -56,8 +58,11 @@ def environment(**variables):
 
 
 def start(*arguments, **variables):
-    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False,
-                          stdin=subprocess.DEVNULL, env=environment(**variables))
+    begin = time.monotonic()
+    result = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                            stdin=subprocess.DEVNULL, env=environment(**variables))
+    result.seconds = time.monotonic() - begin
+    return result
 
 
 def line_of(*arguments, launcher=fake, **variables):
@@ -149,7 +154,7 @@ def forwards(number):
                                env=environment(), preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
         job.stdout.readline()
         job.send_signal(number)
-        output, _ = job.communicate(timeout=20)
+        output, _ = job.communicate(timeout=LIMIT_S)
         expect(job.returncode == 7, job.returncode)
         expect(output == f"got {number.name[3:]}\n", output)
 
@@ -166,7 +171,7 @@ def stops_and_continues():
     expect(os.WIFSTOPPED(status), f"status {status}: it is not stopped")
     said = job.stdout.readline()  # SIGCONT would discard a SIGTSTP that the shell has not yet received
     job.send_signal(signal.SIGCONT)
-    job.communicate(timeout=20)
+    job.communicate(timeout=LIMIT_S)
     expect(job.returncode == 7 and said == "got TSTP\n", f"{job.returncode}: {said}")
 
 
@@ -175,7 +180,7 @@ def ends_with_lockstep_run():
                            env=environment())
     job.stdout.readline()
     job.kill()
-    output, _ = job.communicate(timeout=20)
+    output, _ = job.communicate(timeout=LIMIT_S)
     expect(output == "got TERM\n", output)
 
 
@@ -187,16 +192,16 @@ def returns_the_exit_code():
 
 def passes_stdin():
     result = subprocess.run([program, "--launcher", reads, "-n", "1", "p"], input="one\ntwo\n", capture_output=True,
-                            text=True, timeout=20, check=False, env=environment())
+                            text=True, timeout=LIMIT_S, check=False, env=environment())
     expect(result.stdout == "one\ntwo\n", result.stdout)
 
 
 def prints_lines():
     result = start("--launcher", measures, "-n", 2, "--progress-every", 0.3, "p")
     lines = [line for line in result.stderr.splitlines() if "slowest" in line]
-    expect(1 <= len(lines) <= 8, result.stderr)
+    expect(1 <= len(lines) <= result.seconds / 0.3 + 1, f"{result.seconds} s: {result.stderr}")
     expect_in(["50 %, images_per_s 12000, loss 0.31", "communication 25 % of the time", "slowest rank 1 on n1 (waited 0.1 s"],
-              lines[0])
+              lines[-1])  # the first line may come before the second rank has written
     expect("\x1b" not in result.stderr, "escape sequences without a terminal")
     quiet = start("--launcher", measures, "-n", 2, "--progress", "never", "p")
     expect("slowest" not in quiet.stderr and "no metrics" in quiet.stdout, quiet.stderr)
@@ -222,8 +227,8 @@ def on_terminal(*arguments, **variables):
     job = subprocess.Popen([program, *map(str, arguments)], stdin=side, stdout=side, stderr=side,
                            env=environment(**variables))
     os.close(side)
-    output, end = b"", time.monotonic() + 20
-    while time.monotonic() < end and select.select([main], [], [], 20)[0]:
+    output, end = b"", time.monotonic() + LIMIT_S
+    while time.monotonic() < end and select.select([main], [], [], LIMIT_S)[0]:
         try:
             part = os.read(main, 65536)
         except OSError:  # EIO: all have closed it
@@ -232,7 +237,7 @@ def on_terminal(*arguments, **variables):
             break
         output += part
     os.close(main)
-    expect(job.wait(timeout=20) == 0, output)
+    expect(job.wait(timeout=LIMIT_S) == 0, output)
     return output.decode()
 
 
@@ -245,7 +250,7 @@ def shows_a_live_view():
     expect_in(["[###", "\x1b[J"], plain)
     expect("\x1b[32m" not in plain, "colours with NO_COLOR")
     dumb = on_terminal("--progress-every", 0.3, *arguments, TERM="dumb")
-    expect("\x1b" not in dumb and "lockstep-run: 0:00:0" in dumb, dumb)
+    expect("\x1b" not in dumb and re.search(r"lockstep-run: 0:\d\d:\d\d", dumb), dumb)
 
 
 def starts_two_ranks():

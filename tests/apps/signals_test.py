@@ -27,6 +27,7 @@ chance = random.Random(seed)
 SIGNALS = [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT]
 SAVED = 75
 LOST = 69
+LIMIT_S = 200
 # Open MPI's mpirun answers TERM and INT itself: it ends the ranks by SIGTERM, and exits with 1
 IS_OPEN_MPI = "Open MPI" in subprocess.run([*sys.argv[3:4], "--version"], capture_output=True, text=True, check=False).stdout
 # a shell that starts this test in the background ignores SIGINT, and so would its children
@@ -54,7 +55,7 @@ def is_guarded(pid):
 
 def wait_for_ranks(process, ranks, accept=lambda pid: True):
     """Returns the ranks' process ids once all have started and are accepted."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline and process.poll() is None:
         pids = pids_of(process, ranks)
         try:
@@ -70,7 +71,7 @@ def wait_for_ranks(process, ranks, accept=lambda pid: True):
 def end(process):
     """Returns the output of the job, which must end soon."""
     try:
-        return process.communicate(timeout=120)[0]
+        return process.communicate(timeout=LIMIT_S)[0]
     except subprocess.TimeoutExpired:
         kill([*descendants_of(process), process.pid], signal.SIGKILL)
         raise AssertionError("the job did not end:\n" + process.communicate()[0]) from None
@@ -92,8 +93,8 @@ def saves(number, ranks, target, delay):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name, "checkpoints")
             own = target == "mpirun" and number != signal.SIGUSR1
-            # mpirun waits that long before SIGTERM, and again before SIGKILL; its default, 1 s, can be short
-            process = start(ranks, folder, ["--mca", "odls_base_sigkill_timeout", "8"] if own else [])
+            # mpirun waits that long before SIGTERM, and again before SIGKILL; its default, 1 s, is short
+            process = start(ranks, folder, ["--mca", "odls_base_sigkill_timeout", "100"] if own else [])
             pids = wait_for_ranks(process, ranks, is_guarded)
             time.sleep(delay)
             os.kill(process.pid if target == "mpirun" else pids[-1], number)
@@ -135,7 +136,7 @@ def ends_at_the_second_interrupt():
         time.sleep(0.5)
         expect(process.poll() is None and is_guarded(pids[0]), "ended by the first one")
         os.kill(pids[0], signal.SIGINT)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + LIMIT_S
         while pathlib.Path(f"/proc/{pids[0]}/stat").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         kill(pids[1:], signal.SIGCONT)

@@ -34,7 +34,7 @@ void step(Communicator& comm, bool is_late) {
   std::vector<float> weights(8);
   {
     const lockstep::TraceRange inner("forward");
-    if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   comm.all_reduce(std::span(gradient), ReduceOp::sum, {.name = "gradient"});  // the late call
   comm.broadcast(std::span(weights), 0);

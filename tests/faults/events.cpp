@@ -85,7 +85,7 @@ Then Events::happen() {
   if (event == "throw" || event == "caught") throw Boom();
   if (event == "scope") return Then::leave;
   if (event == "stop" || event == "stop-cont") kill(getpid(), SIGSTOP);  // the driver continues it
-  if (event == "late") sleep_for(settings_.fail_seconds + 1.5);
+  if (event == "late") be_late();
   if (event == "cut" || event == "heal" || event == "slow") ask_driver();
   if (event == "shm-full") fill_shared_memory();
   if (event == "staging") take_arena();
@@ -130,6 +130,21 @@ void Events::ask_driver() const {
   if (settings_.moment == "large") return;
   const double begin = now();
   while (!std::filesystem::exists(settings_.folder / "acted") && now() < begin + 10) sleep_for(0.01);
+}
+
+/// Longer than the deadline, and until the other ranks have failed, if the event is before their last call.
+void Events::be_late() const {
+  sleep_for(settings_.fail_seconds + 1.5);
+  if (settings_.moment == "shutdown") return;
+  const auto has_failed = [this](int rank) {
+    std::ifstream file(settings_.folder / ("rank." + std::to_string(rank)));
+    for (std::string line; std::getline(file, line);) {
+      if (line.find(R"("at":"error")") != std::string::npos) return true;
+    }
+    return rank == settings_.rank;
+  };
+  const double end = now() + 30;
+  for (int rank = 0; rank < settings_.ranks && now() < end; rank += has_failed(rank) ? 1 : 0) sleep_for(0.01);
 }
 
 void Events::take_arena() {

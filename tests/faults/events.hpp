@@ -51,6 +51,7 @@ class Events {
  private:
   struct Taken;
   void ask_driver() const;
+  void be_late() const;
   void take_arena();
   void fill_shared_memory();
   void limit(int resource, std::uint64_t value);

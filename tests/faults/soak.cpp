@@ -35,6 +35,8 @@ namespace fs = std::filesystem;
 using lockstep::ReduceOp;
 
 constexpr double sample_seconds = 3;
+constexpr double warm_up_seconds = 60;  // as in soak_test.py, which needs so many samples after it
+constexpr int least_samples = 10;
 constexpr auto short_deadline = std::chrono::milliseconds(200);
 constexpr auto late = std::chrono::milliseconds(500);
 constexpr int most_communicators = 4;
@@ -83,7 +85,8 @@ class Soak {
 
  private:
   [[nodiscard]] bool is_over() const {
-    return base_.all_reduce(rank_ == 0 && now() - begin_ > seconds_ ? 1 : 0, ReduceOp::max) != 0;
+    const bool has_enough = now() - begin_ > seconds_ && (seconds_ < warm_up_seconds || samples_ >= least_samples);
+    return base_.all_reduce(rank_ == 0 && has_enough ? 1 : 0, ReduceOp::max) != 0;
   }
   [[nodiscard]] int draw(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
 
@@ -236,7 +239,8 @@ class Soak {
     checkpoint.save((folder_ / "checkpoints").string(), saved_);
   }
 
-  void sample() const {
+  void sample() {
+    if (now() - begin_ >= warm_up_seconds) ++samples_;
     std::ofstream(folder_ / ("samples." + std::to_string(rank_)), std::ios::app)
         << now() - begin_ << ' ' << status_of("RssAnon:") << ' ' << status_of("RssShmem:") << ' ' << open_files() << ' '
         << status_of("Threads:") << ' ' << operations_ << ' ' << errors_ << '\n';
@@ -253,6 +257,7 @@ class Soak {
   std::optional<lockstep::MultiWorkerMirroredStrategy> strategy_;
   std::optional<lockstep::Variable> variable_;
   std::int64_t saved_ = 0;
+  int samples_ = 0;  // after the warm-up
   long operations_ = 0;
   long errors_ = 0;
 };

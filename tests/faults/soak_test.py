@@ -34,9 +34,9 @@ seed = int(os.environ.get('FAULTS_SEED') or time.strftime('%Y%m%d'))
 
 
 def run(folder, job_seconds, *more):
-    environment = {**os.environ, **MALLOC, 'LOCKSTEP_TIMEOUT': '30,90'}
+    environment = {**os.environ, **MALLOC, 'LOCKSTEP_TIMEOUT': '60,200'}
     command = [*mpiexec, '-n', str(RANKS), program, str(job_seconds), folder, str(seed), *map(str, more)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=job_seconds + 200, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=job_seconds + 800, check=False)
 
 
 def samples(folder, rank):

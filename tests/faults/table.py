@@ -17,8 +17,8 @@ EVENTS = {  # name: (kind, what happens to the culprit)
     'throw': ('throws', 'exception that nothing catches'),
     'caught': ('throws', 'exception that main catches outside of the Environment'),
     'stop': ('stops', 'SIGSTOP'),
-    'stop-cont': ('pauses', 'SIGSTOP, SIGCONT 10 s later'),
-    'late': ('pauses', 'sleeps for longer than the deadline'),
+    'stop-cont': ('pauses', 'SIGSTOP, SIGCONT 15 s later'),
+    'late': ('pauses', 'sleeps for longer than the deadline, until the others have failed'),
     'skip': ('differs', 'a call is skipped'),
     'extra': ('differs', 'one call more'),
     'swap': ('differs', 'two calls swapped'),
@@ -57,6 +57,7 @@ MOMENTS = {
 }
 INTERFACES = ('communicator', 'strategy')
 
+SHORT_S = 5  # deadline of a job in which only a deadline ends a wait
 QUICK_S = 1  # the bound within which an end is noticed on a node, and a mismatch everywhere
 LOST = '69'  # exit code of a job that lockstep aborts because a rank is lost
 # Exit code of the culprit's own process, where a shell sees it.
@@ -75,7 +76,7 @@ class Expected:
     within: float = 0  # seconds from the event to the others' errors, without the slack
     after: str = 'any'  # the next operations: right, refused, any
     exit: str = 'any'  # exit code of the launcher: zero, other, any, or a number
-    fail: float = 8  # deadline of the job
+    fail: float = 30  # deadline of the job; long where the ranks notice the event without it
     recover: float = 0  # how long ranks try again
     hidden: bool = False  # whether the launcher may end ranks before they have reported
 
@@ -139,24 +140,24 @@ def is_remote(cell):
 def of_an_end(cell, event, moment):
     """README: `unavailable`, which names the rank, within a second on a node; between nodes at the latest by the deadline."""
     if moment == 'shutdown':
-        return Expected(RIGHT, codes('gone'), exit='any' if event in ('scope', 'exit0', '_exit0') else 'other', fail=4, hidden=True)
+        return Expected(RIGHT, codes('gone'), exit='any' if event in ('scope', 'exit0', '_exit0') else 'other', fail=SHORT_S, hidden=True)
     orderly = EVENTS[event][0] == 'exits'
     wanted = Expected(codes('unavailable'), codes('gone'), 'culprit', 'has exited|has destroyed its' if orderly else '', QUICK_S, 'refused', 'other', hidden=event != 'scope')
     if event == 'scope' and moment == 'creation':
-        wanted.fail = 4  # the Environment of the culprit tells the others
+        wanted.fail = SHORT_S  # the Environment of the culprit tells the others
     elif is_remote(cell):
-        wanted.others, wanted.text, wanted.within, wanted.fail = codes('unavailable deadline_exceeded'), '', 8, 4
+        wanted.others, wanted.text, wanted.within, wanted.fail = codes('unavailable deadline_exceeded'), '', 2 * SHORT_S, SHORT_S
     elif moment == 'creation':
-        wanted.others, wanted.text, wanted.within, wanted.fail = codes('unavailable deadline_exceeded'), '', 4, 4
+        wanted.others, wanted.text, wanted.within, wanted.fail = codes('unavailable deadline_exceeded'), '', SHORT_S, SHORT_S
     return wanted
 
 
 def of_an_exception(cell, event, moment):
     """README: the exception reaches the other ranks as `unavailable` with its text; the job ends 2 s later."""
     if moment == 'shutdown':
-        return Expected(RIGHT, codes('gone'), exit='other', fail=4, hidden=True)
+        return Expected(RIGHT, codes('gone'), exit='other', fail=SHORT_S, hidden=True)
     if moment == 'creation':
-        return Expected(codes('unavailable deadline_exceeded'), codes('gone'), 'culprit', '', 4, 'refused', 'other', fail=4, hidden=True)
+        return Expected(codes('unavailable deadline_exceeded'), codes('gone'), 'culprit', '', SHORT_S, 'refused', 'other', fail=SHORT_S, hidden=True)
     # an exception that main catches destroys the communicator; no destructor can see its text
     text = 'boom' if event == 'throw' else 'boom|exception'
     return Expected(codes('unavailable'), codes('gone'), 'culprit', text, QUICK_S, 'any', 'other', hidden=is_remote(cell) or cell['launch'] == 'plain')
@@ -164,22 +165,22 @@ def of_an_exception(cell, event, moment):
 
 def of_a_stop(cell, _event, moment):
     """README: `deadline_exceeded`, which names the rank; later operations end by the deadline, and so does the job."""
-    within = 6 if is_remote(cell) else 3
+    within = 2 * SHORT_S if is_remote(cell) else SHORT_S
     if moment == 'shutdown':
-        return Expected(RIGHT, codes('gone'), exit=LOST, fail=3, hidden=True)
-    return Expected(codes('deadline_exceeded'), codes('gone'), 'culprit', '', within, 'refused', LOST, fail=3)
+        return Expected(RIGHT, codes('gone'), exit=LOST, fail=SHORT_S, hidden=True)
+    return Expected(codes('deadline_exceeded'), codes('gone'), 'culprit', '', within, 'refused', LOST, fail=SHORT_S)
 
 
 def of_a_pause(cell, event, moment):
     """As a stop, but every operation that all ranks make after it is right again."""
-    within = 6 if is_remote(cell) else 3
+    within = 2 * SHORT_S if is_remote(cell) else SHORT_S
     long = 'deadline_exceeded unavailable'
     if moment == 'shutdown':
-        return Expected(RIGHT, codes('right gone'), exit='any', fail=3, hidden=True)
+        return Expected(RIGHT, codes('right gone'), exit='any', fail=SHORT_S, hidden=True)
     if moment == 'creation':
-        return Expected(codes('deadline_exceeded'), codes(long), 'culprit', '', within, 'any', 'other', fail=3, hidden=True)
-    recover = (cell['stop'] if event == 'stop-cont' else 5) + 8
-    return Expected(codes('deadline_exceeded'), codes(long + ' right'), 'culprit', '', within, 'right', 'zero', fail=3, recover=recover)
+        return Expected(codes('deadline_exceeded'), codes(long), 'culprit', '', within, 'any', 'other', fail=SHORT_S, hidden=True)
+    recover = (cell['stop'] if event == 'stop-cont' else 2 * SHORT_S) + 10
+    return Expected(codes('deadline_exceeded'), codes(long + ' right'), 'culprit', '', within, 'right', 'zero', fail=SHORT_S, recover=recover)
 
 
 def of_a_difference(cell, event, moment):
@@ -187,7 +188,7 @@ def of_a_difference(cell, event, moment):
     every = Expected(codes('mismatch'), codes('mismatch'), '', '', QUICK_S, 'right', 'zero')
     buckets = cell['interface'] == 'strategy' and (moment == 'async' or (moment == 'large' and event not in ('skip', 'extra', 'swap', 'list')))
     if moment == 'creation':
-        return Expected(codes('mismatch deadline_exceeded unavailable'), codes('mismatch deadline_exceeded unavailable'), '', '', 6, 'any', 'any', fail=3)
+        return Expected(codes('mismatch deadline_exceeded unavailable'), codes('mismatch deadline_exceeded unavailable'), '', '', 2 * SHORT_S, 'any', 'any', fail=SHORT_S)
     if moment == 'shutdown' and event == 'extra':
         return Expected(RIGHT, codes('unavailable'), exit='zero')
     if moment == 'shutdown' and event == 'skip':
@@ -199,27 +200,27 @@ def of_a_difference(cell, event, moment):
     if buckets and moment == 'async' and event in ('skip', 'extra', 'list'):
         # two communicators: the culprit waits in one, the others in the other
         long = codes('mismatch deadline_exceeded unavailable')
-        return Expected(long, long, '', '', 3, 'right', 'zero', fail=3, recover=8)
+        return Expected(long, long, '', '', SHORT_S, 'right', 'zero', fail=SHORT_S, recover=3 * SHORT_S)
     return every
 
 
 def of_an_invalid_argument(cell, _event, moment):
     """README: `invalid_argument` on the rank that can see it, `unavailable` with the text on the others."""
     if moment == 'creation':
-        return Expected(codes('invalid_argument unavailable deadline_exceeded'), codes('invalid_argument'), 'culprit', '', 4, 'any', 'other', fail=4, hidden=True)
+        return Expected(codes('invalid_argument unavailable deadline_exceeded'), codes('invalid_argument'), 'culprit', '', SHORT_S, 'any', 'other', fail=SHORT_S, hidden=True)
     return Expected(codes('unavailable'), codes('invalid_argument'), 'culprit', '', QUICK_S, 'right', 'zero')
 
 
 def of_an_environment(cell, event, _moment):
     if event == 'environment-timeout':  # the culprit ends the job
-        return Expected(codes('unavailable deadline_exceeded right'), codes('gone'), '', '', 8, 'any', 'other', fail=4, hidden=True)
+        return Expected(codes('unavailable deadline_exceeded right'), codes('gone'), '', '', 2 * SHORT_S, 'any', 'other', fail=SHORT_S, hidden=True)
     if event == 'environment-order':  # the order of host memory is canonical anyway
         return Expected(RIGHT, RIGHT, after='right', exit='zero')
     if event == 'environment-radices':
         some = codes('mismatch' if is_remote(cell) else 'mismatch right')
-        return Expected(some, some, '', '', 4, 'any', 'any', fail=4)
+        return Expected(some, some, '', '', SHORT_S, 'any', 'any', fail=SHORT_S)
     some = codes('right mismatch invalid_argument failed_precondition unavailable')
-    return Expected(some, some, '', '', 4, 'any', 'any', fail=4)
+    return Expected(some, some, '', '', SHORT_S, 'any', 'any', fail=SHORT_S)
 
 
 def of_a_shortage(_cell, _event, moment):
@@ -233,9 +234,9 @@ def of_a_shortage(_cell, _event, moment):
 def of_a_cut(_cell, _event, moment):
     """README: every rank gets an error that names a rank behind the link; only the launcher waits for the lost host."""
     if moment == 'shutdown':
-        return Expected(RIGHT, codes('right gone'), exit='any', fail=3, hidden=True)
+        return Expected(RIGHT, codes('right gone'), exit='any', fail=SHORT_S, hidden=True)
     some = codes('deadline_exceeded unavailable')
-    return Expected(some, some, 'behind', '', 6, 'refused', 'any', fail=3, hidden=moment == 'creation')
+    return Expected(some, some, 'behind', '', 2 * SHORT_S, 'refused', 'any', fail=SHORT_S, hidden=moment == 'creation')
 
 
 def of_a_link(_cell, event, _moment):

@@ -16,7 +16,7 @@ hosts.enter_or_skip('programs on simulated hosts')
 def passes(program, ranks):
     def case():
         with hosts.Hosts(len(ranks), mpirun=mpirun) as these:
-            result = these.run(ranks, [program])
+            result = these.run(ranks, [program], timeout=900)
             # MPICH before 4.2 may hang in MPI_Finalize between hosts that have only TCP (docs/troubleshooting.md)
             is_ended_late = these.version is None and result.returncode is not None and 'MPI_Finalize has not returned within' in result.stderr
         tap.expect(result.returncode == 0 or is_ended_late, f'exit code {result.returncode}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}')

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // recorded MISTAKE [FILE]: three ranks that make a mistake which the argument names, for their flight records. The test
-// shows the lines of the calls, so it looks for their comments. Only the calls that are to time out have a short deadline.
+// shows the lines of the calls, so it looks for their comments. Only the calls that are to time out have a short
+// deadline.
 
 #include <lockstep/cluster/flight_record.hpp>
 #include <lockstep/lockstep.hpp>

@@ -63,7 +63,8 @@ Json all_reduce_one(World& world, const Tensor& mine, const CommunicationOptions
       world.strategy().run([&](ReplicaContext& replica) { return replica.all_reduce(ReduceOp::sum, mine, options); }));
 }
 
-/// Only rank 0 calls all_reduce. Rank 1 makes no call, which would be detected as a mismatch, before rank 0 has its error.
+/// Only rank 0 calls all_reduce. Rank 1 makes no call, which would be detected as a mismatch, before rank 0 has its
+/// error.
 Json all_reduce_on_rank_0(World& world) {
   const Communicator aside = world.strategy().communicator().duplicate({});
   if (world.rank() != 0) {
@@ -82,9 +83,7 @@ Json all_reduce_on_rank_0(World& world) {
 }
 
 void add_failure_scripts(Scripts& scripts) {
-  scripts["P78"] = [] {
-    return Script{all_reduce_on_rank_0};
-  };
+  scripts["P78"] = [] { return Script{all_reduce_on_rank_0}; };
   scripts["P271"] = [] {
     return Script{[](World& world) {
       const Tensor narrow = Tensor::from(std::vector<float>{1});

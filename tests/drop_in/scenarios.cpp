@@ -152,7 +152,8 @@ void two_threads() {
   MPI_Comm_free(&copy);
 }
 
-/// A rank that comes when the others have failed, but comes: the job must not be ended afterwards, nor after MPI_Finalize.
+/// A rank that comes when the others have failed, but comes: the job must not be ended afterwards, nor after
+/// MPI_Finalize.
 void late() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   int value = 1;

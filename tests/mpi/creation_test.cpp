@@ -209,8 +209,8 @@ TEST(Creation, of_an_order_of_ranks_that_is_not_that_of_mpi_reduces_in_any_order
   for (int r = 0; r < size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], size() - 1 - r);
 }
 
-/// The last rank is stopped at some moment of a sequence of creations by `make`, whose deadline is short. The others get
-/// an error before the rank continues, and further creations work then. If the ranks exchange messages, one may
+/// The last rank is stopped at some moment of a sequence of creations by `make`, whose deadline is short. The others
+/// get an error before the rank continues, and further creations work then. If the ranks exchange messages, one may
 /// have been lost, and then further creations are refused. If they `may_fail`, they may also time out.
 void check_stopped_rank(const std::function<void()>& make, const std::function<Communicator()>& make_at_last,
                         bool by_messages, bool may_fail = false) {

@@ -7,10 +7,10 @@
 //
 //   stopped_ranks [--seed N] [--ranks-per-node N] STOPS LEAST
 //
-// Makes calls until there are STOPS stops, LEAST of them in the work; at most 20 * STOPS calls. A stop is in the work if
-// rank 1 was stopped while it had announced that it reads or writes memory of other ranks. Some stops come from rank 0
-// at a random time of the call, others from a timer of rank 1 at a random time of its work. With --ranks-per-node, MPI
-// reports nodes of so many ranks. Prints the seed and the counts; exit code 1 if anything is wrong.
+// Makes calls until there are STOPS stops, LEAST of them in the work; at most 20 * STOPS calls. A stop is in the work
+// if rank 1 was stopped while it had announced that it reads or writes memory of other ranks. Some stops come from rank
+// 0 at a random time of the call, others from a timer of rank 1 at a random time of its work. With --ranks-per-node,
+// MPI reports nodes of so many ranks. Prints the seed and the counts; exit code 1 if anything is wrong.
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/cluster/environment.hpp>

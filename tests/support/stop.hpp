@@ -43,8 +43,8 @@ class StoppedRank {
     });
   }
 
-  /// Each rank calls this when its call has ended. Continues the last rank when all others have called; returns when the
-  /// last rank has called, too.
+  /// Each rank calls this when its call has ended. Continues the last rank when all others have called; returns when
+  /// the last rank has called, too.
   void meet() {
     if (stopper_.joinable()) stopper_.join();
     if (!is_last_) MPI_Barrier(others_);

@@ -47,6 +47,11 @@ class Child {
     close(go_[1]);
   }
   void go() const { EXPECT_EQ(write(go_[1], "", 1), 1); }
+  /// Whether the process stops.
+  [[nodiscard]] bool stops() const {
+    int status = 0;
+    return waitpid(number_, &status, WUNTRACED) == number_ && WIFSTOPPED(status);
+  }
   void reap() {
     if (number_ > 0) waitpid(number_, nullptr, 0);
     number_ = 0;
@@ -60,7 +65,7 @@ class Child {
 };
 
 [[nodiscard]] bool ends_soon(const ProcessWatch& watch) {
-  for (int i = 0; i < 2000 && !watch.has_ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int i = 0; i < 24'000 && !watch.has_ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return watch.has_ended();
 }
 
@@ -122,7 +127,7 @@ TEST(ProcessWatch, knows_a_stopped_process_is_there) {
   const auto watch = ProcessWatch::of(child.id());
   ASSERT_NE(watch, nullptr);
   child.go();
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ASSERT_TRUE(child.stops());
   EXPECT_FALSE(watch->has_ended());
 }
 

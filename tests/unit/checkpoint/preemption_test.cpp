@@ -101,7 +101,7 @@ TEST_F(PreemptionGuardTest, finds_the_signals_blocked_on_all_threads_of_the_libr
   {
     PreemptionGuard guard(strategy);
     EXPECT_FALSE(guard.should_stop());
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
     while (blocking_and_open_threads().second == 0 && std::chrono::steady_clock::now() < deadline)
       std::this_thread::yield();
     // the system shows the signals that a thread waits for as not blocked
@@ -115,7 +115,7 @@ TEST_F(PreemptionGuardTest, takes_a_signal_of_the_process) {
   MirroredStrategy strategy = mirrored(2);
   PreemptionGuard guard(strategy);
   ASSERT_EQ(::kill(::getpid(), SIGTERM), 0);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   while (!guard.has_signal() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_TRUE(guard.should_stop());
 }
@@ -139,7 +139,7 @@ TEST_F(PreemptionGuardTest, ends_at_once_at_the_second_interrupt) {
     std::raise(SIGINT);
     if (!guard.has_signal()) std::_Exit(3);
     ::kill(::getpid(), SIGINT);
-    std::this_thread::sleep_for(std::chrono::seconds(60));
+    std::this_thread::sleep_for(std::chrono::minutes(2));
   };
   EXPECT_EXIT(interrupt_twice(), testing::KilledBySignal(SIGINT), "");
 }

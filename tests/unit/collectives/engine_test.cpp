@@ -5,15 +5,10 @@
 // point leaves behind.
 
 #include "collectives/engine/engine.hpp"
-#include "base/process.hpp"
 #include "support/errors.hpp"
-#include "transport/loopback/loopback_transport.hpp"
+#include "unit/collectives/scripted.hpp"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -34,64 +29,8 @@ using test::error_of;
 using test::expect_all;
 using Clock = std::chrono::steady_clock;
 
-/// An operation whose steps a test writes.
-class Scripted final : public Operation {
- public:
-  struct Script {
-    std::function<void()> arrive = [] {};
-    std::function<void()> start = [] {};
-    std::function<bool()> advance = [] { return true; };
-    std::function<DataProgress()> progress = [] { return DataProgress(); };
-    std::vector<int> awaited = {};
-  };
-
-  explicit Scripted(Script script)
-      : Operation(make_descriptor(Call::barrier(), Order::canonical, {}, "")), script_(std::move(script)) {}
-
-  void arrive(std::uint64_t, Arrival&) override { script_.arrive(); }
-  void start(Transport&, Workspace&) override { script_.start(); }
-  bool advance(Transport&, Workspace&) override { return script_.advance(); }
-  DataProgress progress(const Transport&) const noexcept override { return script_.progress(); }
-  std::vector<int> awaited_ranks() const override { return script_.awaited; }
-  bool abandon(Transport&) noexcept override { return false; }
-  bool survives_faults() const noexcept override { return true; }
-
- private:
-  Script script_;
-};
-
-std::shared_ptr<Operation> scripted(Scripted::Script script = {}) {
-  auto operation = std::make_shared<Scripted>(std::move(script));
-  static_cast<void>(operation->try_acquire());
-  return operation;
-}
-
-std::shared_ptr<Operation> recovery() {
-  auto operation = scripted();
-  operation->set_recovery();
-  return operation;
-}
-
-struct Limits {
-  int fail_ms = 1000;
-  int total_ms = 0;
-};
-
-std::vector<std::unique_ptr<Engine>> engines(int ranks, Limits limits) {
-  std::vector<std::unique_ptr<Engine>> made;
-  for (auto& transport : make_loopback_transports(ranks, true)) {
-    EngineOptions options;
-    options.warn_after = milliseconds(limits.fail_ms);
-    options.fail_after = milliseconds(limits.fail_ms);
-    options.fail_after_total = milliseconds(limits.total_ms);
-    options.name = "test";
-    made.push_back(std::make_unique<Engine>(std::move(transport), std::move(options)));
-  }
-  return made;
-}
-
 /// Runs `body(engine, rank)` on a thread for each of `ranks` ranks.
-void on_engines(int ranks, Limits limits, const std::function<void(Engine&, int)>& body) {
+void on_engines(int ranks, EngineLimits limits, const std::function<void(Engine&, int)>& body) {
   const auto all = engines(ranks, limits);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank)
@@ -222,52 +161,6 @@ TEST(EngineDeadline, of_the_total_ends_an_operation_whose_data_moves) {
     expect_all(error_of([&] { engine.run(operation); }),
                {"deadline_exceeded:", "not complete after 2.5 s", "fail_after_total", "(moved 1.0 of 4.0 KiB)"});
   });
-}
-
-/// A process to which a tracer is attached, as a debugger would be; none if the system forbids it.
-class TracedProcess {
- public:
-  TracedProcess() : process_(fork()) {
-    if (process_ == 0) {
-      if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
-      pause();
-      _exit(0);
-    }
-  }
-  TracedProcess(const TracedProcess&) = delete;
-  TracedProcess& operator=(const TracedProcess&) = delete;
-  ~TracedProcess() { end(); }
-
-  [[nodiscard]] pid_t number() const noexcept { return process_; }
-  [[nodiscard]] bool becomes_traced() const {
-    for (int i = 0; i < 1000; ++i) {
-      if (is_traced(process_)) return true;
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    return false;
-  }
-  void end() {
-    if (process_ <= 0) return;
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-    process_ = -1;
-  }
-
- private:
-  pid_t process_;
-};
-
-TEST(EngineDeadline, is_suspended_while_a_debugger_is_attached_to_a_rank) {
-  TracedProcess other;
-  if (!other.becomes_traced()) GTEST_SKIP() << "ptrace is not permitted";
-  const auto both = engines(2, {.fail_ms = 1000});
-  both[1]->transport().node_group()->own_control_block().process.value.store(
-      static_cast<std::uint64_t>(other.number()));
-  const auto operation = scripted();
-  both[0]->post(operation);
-  EXPECT_FALSE(both[0]->wait(*operation, Clock::now() + milliseconds(2500)));
-  other.end();
-  expect_all(error_of([&] { both[0]->wait(*operation); }), {"timed out after 1 s waiting for rank 1"});
 }
 
 /// Rank 1's operation throws in `script`; afterwards all ranks work again.

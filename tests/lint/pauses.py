@@ -30,9 +30,7 @@ SLEEP = re.compile(r'\bsleep_(?:for|until)\b|\b(?:u|nano|clock_nano)sleep\s*\(|(
 
 # Programs of tests/unit that sleep in real time, with the reason. A converted program leaves the table.
 REAL = {
-    'base': 'forks',
     'bindings': 'not in virtual time yet',
-    'checkpoint': 'forks',
     'collectives': 'not in virtual time yet',
     'device': 'not in virtual time yet',
     'fakes': 'not in virtual time yet',
@@ -40,6 +38,7 @@ REAL = {
     'gpu_sharing': 'not in virtual time yet',
     'gpus': 'not in virtual time yet',
     'input': 'not in virtual time yet',
+    'processes': 'forks',
     'radices': 'not in virtual time yet',
     'replicas_on_gpus': 'not in virtual time yet',
     'strategy': 'not in virtual time yet',

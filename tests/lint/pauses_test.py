@@ -17,7 +17,7 @@ unit_tests = {
   'context': ['context/a_test.cpp', 'context/b_test.cpp'],
   'values': ['values/a_test.cpp'],
   'layouts': ['collectives/layout_test.cpp'],
-  'base': ['base/a_test.cpp'],
+  'processes': ['base/a_test.cpp'],
 }
 in_virtual_time = ['context', %s]
 """
@@ -54,7 +54,7 @@ PLANTED = [
     ('a sleep in a test', 'tests/unit/collectives/layout_test.cpp', SLEEPS, 'layout_test.cpp:1: sleeps in real time: name layouts'),
     ('a sleep of C in a test', 'tests/unit/collectives/layout_test.cpp', 'usleep(10);\n', 'name layouts'),
     ('a sleep in a header of a test', 'tests/unit/layouts/a.hpp', SLEEPS, 'name layouts'),
-    ('a program of the table in virtual time', 'tests/unit/meson.build', BUILD % "'values', 'base'", 'base runs in virtual time'),
+    ('a program of the table in virtual time', 'tests/unit/meson.build', BUILD % "'values', 'processes'", 'processes runs in virtual time'),
     ('a program that is no longer in virtual time', 'tests/unit/meson.build', BUILD % '', 'name values'),
 ]
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the names that the shared library exports in builds without and with CUDA.
+"""Compares the names that the shared library exports in two builds: without and with CUDA, or with Open MPI and MPICH.
 
-  abi.py LIBRARY BUILD     compares LIBRARY, without CUDA, and BUILD/lib/liblockstep.so, with CUDA; exits 1 if names differ
+  abi.py LIBRARY BUILD     compares LIBRARY and BUILD/lib/liblockstep.so; exits 1 if names differ
 
 A program can run with either library. If one build uses Open MPI and the other MPICH, functions that take MPI handles are
-ignored, because the types of the handles differ. Skips if BUILD does not exist, has no CUDA, or is older than the sources.
+ignored, because the types of the handles differ. Skips if LIBRARY is that of BUILD, or BUILD does not exist or is older than the sources.
 """
 
 import os
@@ -32,12 +32,12 @@ def readable(names):
     return dict(zip(names, done.stdout.split('\n')))
 
 
-def differences(without, with_cuda):
+def differences(own, other):
     """(the build that lacks it, the demangled name) for each name that one of two sets of mangled names lacks."""
-    names = readable(without | with_cuda)
+    names = readable(own | other)
     functions = {name: text.split('(')[0] for name, text in names.items()}
     with_handles = {functions[name] for name, text in names.items() if HANDLE.search(text)}
-    for missing, where in ((with_cuda - without, 'without CUDA'), (without - with_cuda, 'with CUDA')):
+    for missing, where in ((other - own, 'this build'), (own - other, 'the other build')):
         for name in sorted(missing):
             if functions[name] not in with_handles:
                 yield where, f'{names[name]} ({name})'
@@ -48,13 +48,13 @@ def newest_source(root):
                for folder, _, names in os.walk(os.path.join(root, top)) for name in names if name.endswith(SOURCES))
 
 
-def why_not(build, root):
+def why_not(own, build, root):
     """The reason why there is nothing to compare with; empty if there is something."""
     library = os.path.join(build, 'lib', 'liblockstep.so')
     if not os.path.exists(library):
         return f'there is no {library}'
-    if not os.path.exists(os.path.join(build, 'lib', 'device', 'cuda', 'kernels.o')):
-        return f'{build} has no CUDA'
+    if os.path.realpath(library) == os.path.realpath(own):
+        return f'{build} is this build'
     if os.path.getmtime(library) < newest_source(root):
         return f'{library} is older than the sources'
     return ''
@@ -62,16 +62,16 @@ def why_not(build, root):
 
 def main():
     library, build = sys.argv[1:]
-    reason = why_not(build, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..'))
+    reason = why_not(library, build, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..'))
     if reason:
         print(reason)
         return SKIP
-    without, with_cuda = exported(library), exported(os.path.join(build, 'lib', 'liblockstep.so'))
-    found = list(differences(without, with_cuda))
+    own, other = exported(library), exported(os.path.join(build, 'lib', 'liblockstep.so'))
+    found = list(differences(own, other))
     for where, name in found:
-        print(f'not {where}: {name}')
-    print(f'{len(without)} names without CUDA, {len(with_cuda)} with it; missing in one: {len(found)}')
-    return 1 if found or not without else 0
+        print(f'not in {where}: {name}')
+    print(f'{len(own)} names in this build, {len(other)} in {build}; missing in one: {len(found)}')
+    return 1 if found or not own else 0
 
 
 if __name__ == '__main__':

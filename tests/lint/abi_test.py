@@ -18,18 +18,18 @@ TYPED = '_ZN8lockstep16device_waits_forENS_6DeviceEP11CUstream_st'  # device_wai
 OPEN = '_ZN8lockstep17communicator_fromEP19ompi_communicator_t'  # communicator_from(MPI_Comm) of Open MPI
 NUMBER = '_ZN8lockstep17communicator_fromEi'  # communicator_from(MPI_Comm) of MPICH
 
-# description, exported without CUDA, exported with CUDA, result: (the build that lacks it, the name)
+# description, exported by this build, exported by the other one, result: (the build that lacks it, the name)
 CASES = [
     ('passes the same names', {COUNT, WAITS, OPEN}, {COUNT, WAITS, OPEN}, []),
     ('leaves functions aside that take handles of MPI', {COUNT, NUMBER}, {COUNT, OPEN}, []),
     ('leaves them aside the other way round', {COUNT, OPEN}, {COUNT, NUMBER}, []),
-    ('finds a name that only a build with CUDA has', {COUNT}, {COUNT, WAITS}, ['without CUDA']),
-    ('finds a name that only a build without CUDA has', {COUNT, WAITS}, {COUNT}, ['with CUDA']),
-    ('finds a type of CUDA in a signature', {COUNT, WAITS}, {COUNT, TYPED}, ['without CUDA', 'with CUDA']),
+    ('finds a name that only the other build has', {COUNT}, {COUNT, WAITS}, ['this build']),
+    ('finds a name that only this build has', {COUNT, WAITS}, {COUNT}, ['the other build']),
+    ('finds a type of CUDA in a signature', {COUNT, WAITS}, {COUNT, TYPED}, ['this build', 'the other build']),
 ]
 
 
-def reason(built, has_cuda, source_time):
+def reason(built, is_own, source_time):
     """The reason why a build whose library is from second 1000 is not compared with; empty if it is."""
     with tempfile.TemporaryDirectory() as root:
         def put(path, time):
@@ -44,21 +44,20 @@ def reason(built, has_cuda, source_time):
         put('lib/README.md', 3000)
         if built:
             put('build/lib/liblockstep.so', 1000)
-        if has_cuda:
-            put('build/lib/device/cuda/kernels.o', 1000)
-        return why_not(os.path.join(root, 'build'), root)
+        own = 'build' if is_own else 'build-mpich'
+        return why_not(os.path.join(root, own, 'lib/liblockstep.so'), os.path.join(root, 'build'), root)
 
 
 def main():
     checks = Checks()
     for what, arguments, expected in (('skips if nothing is built', (False, False, 500), 'there is no '),
-                                      ('skips where the other has no CUDA', (True, False, 500), 'has no CUDA'),
-                                      ('skips a build that is older than a source', (True, True, 2000), 'older than the sources')):
+                                      ('skips the own build', (True, True, 500), 'is this build'),
+                                      ('skips a build that is older than a source', (True, False, 2000), 'older than the sources')):
         found = reason(*arguments)
         checks.check(what, expected in found, found)
-    checks.check('accepts a build that is newer than all sources', reason(True, True, 500) == '')
-    for what, without, with_cuda, expected in CASES:
-        found = list(differences(without, with_cuda))
+    checks.check('accepts a build that is newer than all sources', reason(True, False, 500) == '')
+    for what, own, other, expected in CASES:
+        found = list(differences(own, other))
         checks.check(what, [where for where, _ in found] == expected, found)
     return checks.end()
 

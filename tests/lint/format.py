@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that every C++ file is formatted as by clang-format 19. Exits 77 if clang-format 19 is missing.
 
-  format.py SOURCE [--fix]
+  format.py SOURCE [--fix] [FILE...]   these files, or all
 """
 
 import os
@@ -28,10 +28,11 @@ def main():
     if not name:
         print('clang-format 19 is not installed (Debian package clang-format-19)')
         return 77
-    files = [os.path.join(folder, file) for top in FOLDERS for folder, _, files in os.walk(os.path.join(source, top))
+    files = [argument for argument in sys.argv[2:] if argument != '--fix']
+    files = files or [os.path.join(folder, file) for top in FOLDERS for folder, _, files in os.walk(os.path.join(source, top))
              for file in sorted(files) if file.endswith(SUFFIXES)]
     if '--fix' in sys.argv:
-        return subprocess.run([name, '-i', *files]).returncode
+        return subprocess.run([name, '-i', *files], cwd=source).returncode
     done = subprocess.run([name, '--dry-run', '--Werror', *files], cwd=source)
     if done.returncode:
         print('to repair: python3 tests/lint/format.py . --fix')

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles every public header alone, with the compiler and the options of a build. Prints TAP.
 
-  headers.py SOURCE BUILD
+  headers.py SOURCE BUILD [HEADER...]   these headers, such as lockstep/base/error.hpp, or all
 
 Headers of the standard library are precompiled, because most of the time goes there; that each header includes those
 whose names it uses is what includes.py checks. Only headers of interop/ are compiled with the include folders of other libraries (those that the library is compiled
@@ -106,7 +106,7 @@ def main():
     # Without lib/ in the search path: a public header must not need a private one.
     interop, directory = options(build)
     plain = [w for w in interop if not (w.startswith('-I') and w.rstrip('/').endswith('lib'))]
-    headers = list(public_headers(source))
+    headers = sys.argv[3:] or list(public_headers(source))
     print(f'1..{len(headers)}', flush=True)
     failed = 0
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy 19 on every source of the library, the programs and the benchmarks. Prints TAP, one case per source.
 
-  tidy.py SOURCE BUILD [PART]   only sources whose path contains PART
+  tidy.py SOURCE BUILD [PART...]    only sources whose path contains a PART
+  tidy.py SOURCE BUILD --recent     only sources that have changed in the last commits, and one for each header that has: what CI checks
 
 clang-tidy spends most of its time on the standard library's headers, so many sources are checked as one source that includes them, with the
 include paths and macros of all. If that fails, perhaps only because two sources use one name, each half is checked, down to single sources,
@@ -19,7 +20,10 @@ import subprocess
 import sys
 import tempfile
 
-from headers import options_of
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+import changed  # noqa: E402
+from headers import options_of  # noqa: E402
 
 MOST = 128  # sources per call, so that all processors are busy
 EXAMPLES = 'apps/examples'
@@ -102,6 +106,18 @@ def is_of_joining(output):
         all(hidden.endswith('.cpp') and hidden != place for place, hidden in shadows)
 
 
+def recent_sources(source, build):
+    """The sources to check, as parts of paths. All, if git does not know what has changed: without a repository, and in one of one commit."""
+    try:
+        base = changed.recent_base(source)
+        files = changed.changed_files(source, base)[0] if base else {'.clang-tidy'}
+    except (OSError, subprocess.CalledProcessError):
+        files = {'.clang-tidy'}
+    if '.clang-tidy' in files:
+        return ['']
+    return changed.tidy_sources(changed.read_build(source, build), files)
+
+
 class Tidy:
     def __init__(self, source, commands, scratch):
         self.source, self.commands, self.scratch = source, commands, scratch
@@ -129,10 +145,12 @@ class Tidy:
 
 def main():
     source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
-    part = sys.argv[3] if len(sys.argv) > 3 else ''
+    parts = sys.argv[3:] or ['']
+    if parts == ['--recent']:
+        parts = recent_sources(source, build)
     commands = compile_commands(source, build)
-    paths = sorted(path for path in commands if path.startswith(('lib/', 'apps/', 'bench/')) and path.endswith('.cpp') and part in path)
-    print(f'1..{len(paths)}', flush=True)
+    paths = sorted(path for path in commands if path.startswith(('lib/', 'apps/', 'bench/')) and path.endswith('.cpp') and any(part in path for part in parts))
+    print(f'1..{len(paths)}' if paths else '1..1\nok 1 - no source has changed', flush=True)
     number = failed = 0
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         tidy = Tidy(source, commands, scratch)

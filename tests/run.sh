@@ -5,26 +5,28 @@
 # Installs what is missing, builds, runs the tests; ends with "N passed, N failed, N skipped".
 #
 #   sh tests/run.sh                    the plain lane: the tests that a change should pass before review
-#   sh tests/run.sh --all              every lane: plain hosts slow mpich clang tsan
-#   sh tests/run.sh --lanes LANE...    these lanes; also those that --all leaves out: faults (40 minutes), soak (30 minutes),
-#                                      torch (installs a wheel of PyTorch) and programs (installs CP2K, LAMMPS, PETSc and mpi4py)
+#   sh tests/run.sh --all              every lane that CI runs: plain slow hosts kernels mpich clang tsan
+#   sh tests/run.sh --lanes LANE...    these lanes; also the long ones, which --all leaves out: tidy sanitizers mpich_apps cuda fuzz
+#                                      faults soak torch (installs a wheel of PyTorch) programs (installs CP2K, LAMMPS, PETSc, mpi4py)
 #
 # README.md beside this file says what each lane is. With --all, plain is not repeated if it has passed on these sources.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
-all_lanes='plain hosts slow mpich clang tsan'
-long_lanes='faults soak torch programs'
+all_lanes='plain slow hosts kernels mpich clang tsan'
+long_lanes='tidy sanitizers mpich_apps cuda fuzz faults soak torch programs'
+only_build=
 
 case ${1:-} in
   '') lanes=plain ;;
   --all) lanes=$all_lanes ;;
   --lanes) shift; lanes=$* ;;
+  --build) shift; lanes=$*; only_build=yes ;;  # of this script: compiles for these lanes, and says of each when it is done
   *) sed -n '5,12s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
 esac
 groups='build test data plot'
-[ "$lanes" = plain ] || groups="$groups lanes"
+[ "$lanes" = plain ] || groups="$groups lint lanes"
 # shellcheck disable=SC2086
 sh tests/setup.sh $groups || exit $?
 
@@ -47,7 +49,7 @@ export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,t
 # Several sources at once: the compiler would spend most of its time on the same headers again and again. For the same reason
 # there is little optimization, and no debug information but in the lanes whose sanitizers print lines. The kernels are those for
 # few processors, and none for GPUs, except in the lane that tests all of them.
-common='-Dtests=enabled -Dwerror=true -Dkernels=few -Dcuda=disabled -Dman=disabled -Dunity=on -Dunity_size=16 -Dbuildtype=debugoptimized
+common='-Dtests=enabled -Dwerror=true -Dkernels=few -Dcuda=disabled -Dman=auto -Dunity=on -Dunity_size=16 -Dbuildtype=debugoptimized
   -Doptimization=1 -Ddebug=false'
 lines=
 
@@ -59,20 +61,22 @@ trap 'rm -f "$counts"' EXIT
 
 note() { echo "== $*"; }
 
-# configure DIRECTORY OPTION...: sets it up, or brings it to these options
+# configure DIRECTORY OPTION...: sets it up, or brings it to these options and to the packages that are installed
 configure() {
   directory=$1; shift
+  state="$* $(stat -c %y /var/lib/dpkg/status 2>/dev/null)"
   if [ -f "$directory/build.ninja" ]; then
-    meson setup --reconfigure "$directory" "$@" && return 0
+    if [ "$(cat "$directory/configured" 2>/dev/null)" = "$state" ] && ninja -C "$directory" build.ninja; then return 0; fi
+    meson setup --reconfigure "$directory" "$@" && echo "$state" >"$directory/configured" && return 0
     rm -rf "$directory"
   fi
-  meson setup "$directory" "$@"
+  meson setup "$directory" "$@" && echo "$state" >"$directory/configured"
 }
 
-# compile DIRECTORY: $targets, or what the tests need that are not in the suites $without, or all
+# compile DIRECTORY: $targets and what the tests of $suites need, or all
 compile() {
   # shellcheck disable=SC2086
-  if [ -n "${without:-}" ]; then targets=$(python3 tests/targets.py "$1" $without) || return; fi
+  if [ -n "${suites:-}" ]; then targets="${targets:-} $(python3 tests/targets.py "$1" $suites)" || return; fi
   # shellcheck disable=SC2086
   ninja -C "$1" -j "$jobs" ${targets:-}
 }
@@ -99,11 +103,14 @@ build() {
 # check LANE DIRECTORY OPTION...: runs the tests that meson's options choose
 check() {
   lane=$1; directory=$2; shift 2
+  [ -z "$only_build" ] || return 0
   note "$lane: testing"
   rm -f "$directory"/*.xml "$directory/meson-logs/$lane.json"
   ${run_with:-} meson test -C "$directory" --no-rebuild --logbase "$lane" --num-processes "$tests_at_once" "$@" </dev/null
   python3 tests/tally.py "$lane" "$directory" "$lane" "$counts"
 }
+
+plain_suites='without slow consumers hosts gpu'
 
 lane_plain() {
   if [ "$lanes" != plain ] && [ -f build/passed ] &&
@@ -115,7 +122,7 @@ lane_plain() {
   mkdir -p build
   rm -f build/passed
   touch build/started
-  without='slow consumers hosts gpu'
+  suites=$plain_suites
   build plain build && check plain build --no-suite slow --no-suite consumers --no-suite hosts --no-suite gpu || return
   last=$(tail -n 1 "$counts")
   case $last in *' 0 '*) echo "$last" >build/passed && touch -r build/started build/passed ;; esac
@@ -123,55 +130,125 @@ lane_plain() {
 
 # Ranks on several hosts, each a network namespace; skips where those are not allowed.
 lane_hosts() {
+  suites='of hosts'
   build hosts build && check hosts build --suite hosts
 }
 
-# What needs minutes, or tools that only this lane installs; programs built against an installed lockstep; and all kernels.
+# What needs minutes, or tools that only this lane installs; the code for GPUs on fake ones; programs built against an installed lockstep.
 lane_slow() {
-  build slow build -Dkernels=all -Dcuda=auto -Dman=auto && check slow build --suite slow --suite consumers --suite kernels --suite gpu
+  build slow build && check slow build --suite slow --suite consumers
+}
+
+# The kernels for all processors.
+lane_kernels() {
+  suites='of kernels'
+  build kernels build-kernels -Dkernels=all && check kernels build-kernels --suite kernels
+}
+
+# All kernels and CUDA: what `slow` and `kernels` run, in such a build, and tests that need a GPU.
+lane_cuda() {
+  if ! command -v nvcc >/dev/null && ! [ -x /usr/local/cuda/bin/nvcc ]; then
+    echo 0 0 1 >>"$counts"; note 'cuda: skipped, there is no nvcc'; return
+  fi
+  # the library without CUDA, to compare with
+  (suites='of kernels'; build cuda build) || return
+  build cuda build-cuda -Dkernels=all -Dcuda=enabled || return
+  check cuda build-cuda --suite slow --suite consumers --suite kernels --suite gpu
+  check cuda-abi build-cuda abi
 }
 
 lane_mpich() {
   export QUICK_TESTS=1
   targets='tests/mpi/mpi-communicator tests/mpi/mpi-creation tests/mpi/mpi-creation-calls tests/mpi/mpi-memory
-    tests/mpi/mpi-processes tests/mpi/mpi-transport
-    tests/conformance/mpi-conformance user-programs drop-in-programs'
+    tests/mpi/mpi-processes tests/mpi/mpi-transport drop-in-programs'
   # but for MPI the build of the plain lane
   build mpich build-mpich -Dmpi=mpich || return
   check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 \
-    creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3 drop-in abi hosts-programs
-  check mpich-apps build-mpich --timeout-multiplier 2 programs examples
+    creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 drop-in abi hosts-programs
 }
 
-# The other compiler, its warnings and clang-tidy, with its address and undefined-behaviour sanitizers.
-lane_clang() {
+lane_mpich_apps() {
   export QUICK_TESTS=1
+  targets='tests/conformance/mpi-conformance user-programs'
+  build mpich_apps build-mpich -Dmpi=mpich && check mpich_apps build-mpich --timeout-multiplier 2 conformance-2 conformance-3 programs examples
+}
+
+# build_clang LANE: the other compiler, with its warnings, and its address and undefined-behaviour sanitizers
+build_clang() {
   lines='-g1 -fno-sanitize-recover=undefined'
+  CC=clang-19 CXX=clang++-19 build "$1" build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0
+}
+
+clang_environment() {
+  export QUICK_TESTS=1
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  targets='unit-programs rank-programs user-programs'
-  CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 || return
-  check clang build-clang format tidy
-  check clang-unit build-clang --suite unit --timeout-multiplier 4
-  # Leaks of MPI are recognized by whole call stacks, which makes every allocation slow: only for programs that start MPI.
+}
+
+# Leaks of MPI are recognized by whole call stacks, which makes every allocation slow: only for programs that start MPI.
+leaks_of_mpi() {
   export LSAN_OPTIONS="suppressions=$root/tests/sanitizers/lsan.supp:fast_unwind_on_malloc=0:print_suppressions=0"
+}
+
+# The unit tests but those on fake GPUs, and clang-tidy of what has changed.
+lane_clang() {
+  clang_environment
+  suites='of unit without slow'
+  targets='tests/mpi/mpi-communicator tests/mpi/mpi-memory tests/mpi/mpi-processes tests/conformance/mpi-conformance'
+  build_clang clang || return
+  check clang build-clang format tidy
+  check clang-unit build-clang --suite unit --no-suite slow --timeout-multiplier 4
+  leaks_of_mpi
   check clang-mpi build-clang --timeout-multiplier 4 communicator-1 communicator-2 communicator-messages-2 memory-2 processes-2 conformance-2
-  # Their parts have been through the leak checker above.
-  export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
-  check clang-apps build-clang --timeout-multiplier 4 programs examples
+}
+
+lane_tidy() {
+  suites='of lint without slow'
+  build_clang tidy && check tidy build-clang --benchmark --suite tidy
+}
+
+# Each reader of files for a minute.
+lane_fuzz() {
+  clang_environment
+  targets=fuzz-programs
+  build_clang fuzz && check fuzz build-clang --benchmark --suite fuzz
+}
+
+# build_tsan LANE
+build_tsan() {
+  lines=-g1
+  CC=clang-19 CXX=clang++-19 build "$1" build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0
 }
 
 # Ranks as threads only: MPI is not instrumented, and what two processes share no sanitizer sees.
-lane_tsan() {
+tsan_environment() {
   export QUICK_TESTS=1
   # What a GPU that never ends may still use is kept for ever: of one that is not there, its threads.
   export TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=0:report_thread_leaks=0"
   # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.
   setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"
-  targets=thread-programs
-  lines=-g1
-  CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 &&
-    check tsan build-tsan --suite threads --timeout-multiplier 6
+}
+
+lane_tsan() {
+  tsan_environment
+  suites='of threads without results'
+  build_tsan tsan && check tsan build-tsan --suite threads --no-suite results --timeout-multiplier 6
+}
+
+# All of the unit tests under each sanitizer, and without the leak checker, through which their parts have been, the small programs of apps/.
+lane_sanitizers() {
+  (
+    clang_environment
+    targets='unit-programs user-programs'
+    build_clang sanitizers || return
+    check clang-fakes build-clang --suite unit --timeout-multiplier 4
+    export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
+    leaks_of_mpi
+    check clang-apps build-clang --timeout-multiplier 4 programs examples
+  )
+  tsan_environment
+  suites='of threads'
+  build_tsan sanitizers && check tsan-results build-tsan --suite threads --timeout-multiplier 6
 }
 
 # A part of the fault matrix that the seed chooses; faults/README.md has all of it.
@@ -207,11 +284,39 @@ lane_torch() {
 for name in $lanes; do
   case " $all_lanes $long_lanes " in *" $name "*) ;; *) echo "tests/run.sh: no lane $name; there are: $all_lanes $long_lanes" >&2; exit 2 ;; esac
 done
+
+# Lanes with folders of their own are compiled beside the tests of the lanes before them, which mostly wait, at the lowest priority.
+ahead=
+[ -n "$only_build" ] || for name in $(echo "$lanes" | cut -s -d ' ' -f 2-); do
+  case $name in kernels | mpich | clang | tsan) ahead="$ahead $name" ;; esac
+done
+command -v setsid >/dev/null || ahead=
+built=$(mktemp)
+builder=
+trap 'rm -f "$counts" "$built"; [ -z "$builder" ] || kill -- "-$builder" 2>/dev/null' EXIT
+trap 'exit 130' INT TERM
+if [ -n "$ahead" ]; then
+  # shellcheck disable=SC2016,SC2086
+  setsid nice -n 19 sh -c 'sh tests/run.sh --build "$@"; echo "== the end"' sh $ahead >"$built" 2>&1 &
+  builder=$!
+fi
+
+# await LANE: until it has been compiled, or could not be, which its own build then shows
+await() {
+  case " $ahead " in *" $1 "*) ;; *) return ;; esac
+  begin_wait=$(date +%s)
+  until grep -q -e "^== $1: [0-9]* s\$" -e '^== the end' "$built"; do sleep 1; done
+  sed -n "s/^\(== $1: built in .*\)/\1, beside tests/p" "$built"
+  note "$1: waited $(($(date +%s) - begin_wait)) s for its build"
+}
+
 for name in $lanes; do
   begin=$(date +%s)
+  await "$name"
   ("lane_$name")
   note "$name: $(($(date +%s) - begin)) s"
 done
+builder=
 
 note "lanes: $lanes"
 awk '{ passed += $1; failed += $2; skipped += $3 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what must be built for the tests of a build folder that are in none of the named suites, as paths for ninja.
+"""Prints what must be built for tests of a build folder, as paths for ninja.
 
-  targets.py BUILD SUITE...
+  targets.py BUILD [of SUITE...] [without SUITE...]     the tests that are in one of the first suites (default: all), and in none of the others
 """
 
 import json
@@ -17,11 +17,18 @@ def described(build, what):
 
 
 def main():
-    build, left_out = os.path.abspath(sys.argv[1]), set(sys.argv[2:])
+    build = os.path.abspath(sys.argv[1])
+    suites = {'of': set(), 'without': set()}
+    for word in sys.argv[2:]:
+        if word in suites:
+            chosen = suites[word]
+        else:
+            chosen.add(word)
     files = {target['id']: target['filename'] for target in described(build, 'targets')}
     needed = {}
     for test in described(build, 'tests'):
-        if not left_out & {suite.split(':')[-1] for suite in test['suite']}:
+        own = {suite.split(':')[-1] for suite in test['suite']}
+        if (not suites['of'] or suites['of'] & own) and not suites['without'] & own:
             for target in test['depends']:
                 needed.update(dict.fromkeys(files[target]))
     print(*(os.path.relpath(path, build) for path in needed))

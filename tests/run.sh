@@ -5,6 +5,7 @@
 # Installs what is missing, builds, runs the tests; ends with "N passed, N failed, N skipped".
 #
 #   sh tests/run.sh                    the plain lane: the tests that a change should pass before review
+#   sh tests/run.sh --changed BASE     what a change since the commit BASE can affect: lints, clang-format, clang-tidy, tests of the plain lane
 #   sh tests/run.sh --all              every lane that CI runs: plain slow hosts kernels mpich clang tsan
 #   sh tests/run.sh --lanes LANE...    these lanes; also the long ones, which --all leaves out: tidy sanitizers mpich_apps cuda fuzz
 #                                      faults soak torch (installs a wheel of PyTorch) programs (installs CP2K, LAMMPS, PETSc, mpi4py)
@@ -16,17 +17,21 @@ cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 all_lanes='plain slow hosts kernels mpich clang tsan'
 long_lanes='tidy sanitizers mpich_apps cuda fuzz faults soak torch programs'
+base=
 only_build=
 
 case ${1:-} in
   '') lanes=plain ;;
   --all) lanes=$all_lanes ;;
   --lanes) shift; lanes=$* ;;
+  --changed)
+    lanes=changed
+    base=$(git rev-parse --verify --quiet "${2:-}^{commit}") || { echo "tests/run.sh: no commit ${2:-}" >&2; exit 2; } ;;
   --build) shift; lanes=$*; only_build=yes ;;  # of this script: compiles for these lanes, and says of each when it is done
-  *) sed -n '5,12s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
+  *) sed -n '5,13s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
 esac
 groups='build test data plot'
-[ "$lanes" = plain ] || groups="$groups lint lanes"
+case $lanes in plain) ;; changed) groups="$groups lint" ;; *) groups="$groups lint lanes" ;; esac
 # shellcheck disable=SC2086
 sh tests/setup.sh $groups || exit $?
 
@@ -77,6 +82,10 @@ configure() {
 compile() {
   # shellcheck disable=SC2086
   if [ -n "${suites:-}" ]; then targets="${targets:-} $(python3 tests/targets.py "$1" $suites)" || return; fi
+  if [ -n "$base" ]; then
+    python3 tests/changed.py "$base" "$1" >"$1/changed.txt" || return
+    [ -s "$1/changed/plain" ] || targets=$(cat "$1/changed/targets")
+  fi
   # shellcheck disable=SC2086
   ninja -C "$1" -j "$jobs" ${targets:-}
 }
@@ -108,6 +117,38 @@ check() {
   rm -f "$directory"/*.xml "$directory/meson-logs/$lane.json"
   ${run_with:-} meson test -C "$directory" --no-rebuild --logbase "$lane" --num-processes "$tests_at_once" "$@" </dev/null
   python3 tests/tally.py "$lane" "$directory" "$lane" "$counts"
+}
+
+# judge NAME COMMAND...: one case, whose reason is the end of the command's output
+judge() {
+  name=$1; shift
+  log=$(mktemp)
+  "$@" >"$log" 2>&1
+  case $? in
+    0) echo 1 0 0 >>"$counts" ;;
+    77) echo 0 0 1 >>"$counts"; echo "skipped [changed] $name: $(tail -n 1 "$log")" ;;
+    *) echo 0 1 0 >>"$counts"; echo "FAILED  [changed] $name"; grep -v '^ok ' "$log" | tail -n 60 | sed 's/^/        /' ;;
+  esac
+  rm -f "$log"
+}
+
+# In the folder of the plain lane, because its objects are those of the last run, and of the next.
+lane_changed() {
+  suites=$plain_suites
+  build changed build || return
+  cat build/changed.txt
+  # shellcheck disable=SC2046
+  if [ -s build/changed/plain ]; then
+    check changed build --no-suite slow --no-suite consumers --no-suite hosts --no-suite gpu
+  else
+    check changed build $(cat build/changed/tests)
+  fi
+  # shellcheck disable=SC2046
+  [ ! -s build/changed/format ] || judge format python3 tests/lint/format.py . $(cat build/changed/format)
+  # shellcheck disable=SC2046
+  [ ! -s build/changed/headers ] || judge headers python3 tests/lint/headers.py . build $(cat build/changed/headers)
+  # shellcheck disable=SC2046
+  [ ! -s build/changed/tidy ] || judge tidy python3 tests/lint/tidy.py . build $(cat build/changed/tidy)
 }
 
 plain_suites='without slow consumers hosts gpu'
@@ -282,7 +323,7 @@ lane_torch() {
 }
 
 for name in $lanes; do
-  case " $all_lanes $long_lanes " in *" $name "*) ;; *) echo "tests/run.sh: no lane $name; there are: $all_lanes $long_lanes" >&2; exit 2 ;; esac
+  case " $all_lanes $long_lanes changed " in *" $name "*) ;; *) echo "tests/run.sh: no lane $name; there are: $all_lanes $long_lanes" >&2; exit 2 ;; esac
 done
 
 # Lanes with folders of their own are compiled beside the tests of the lanes before them, which mostly wait, at the lowest priority.

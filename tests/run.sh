@@ -7,8 +7,8 @@
 #   sh tests/run.sh                    the plain lane: the tests that a change should pass before review
 #   sh tests/run.sh --changed BASE     what a change since the commit BASE can affect: lints, clang-format, clang-tidy, tests of the plain lane
 #   sh tests/run.sh --all              every lane that CI runs: plain slow hosts kernels mpich clang tsan
-#   sh tests/run.sh --lanes LANE...    these lanes; also the long ones, which --all leaves out: tidy sanitizers mpich_apps cuda fuzz
-#                                      faults soak torch (installs a wheel of PyTorch) programs (installs CP2K, LAMMPS, PETSc, mpi4py)
+#   sh tests/run.sh --lanes LANE...    these lanes; also the long ones, which --all leaves out: repeats tidy sanitizers mpich_apps cuda
+#                                      fuzz faults soak torch (installs a wheel of PyTorch) programs (installs CP2K, LAMMPS, PETSc, mpi4py)
 #
 # README.md beside this file says what each lane is. With --all, plain is not repeated if it has passed on these sources.
 
@@ -16,7 +16,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 all_lanes='plain slow hosts kernels mpich clang tsan'
-long_lanes='tidy sanitizers mpich_apps cuda fuzz faults soak torch programs'
+long_lanes='repeats tidy sanitizers mpich_apps cuda fuzz faults soak torch programs'
 base=
 only_build=
 
@@ -177,7 +177,13 @@ lane_hosts() {
 
 # What needs minutes, or tools that only this lane installs; the code for GPUs on fake ones; programs built against an installed lockstep.
 lane_slow() {
-  build slow build && check slow build --suite slow --suite consumers
+  build slow build && check slow build --suite slow --suite consumers --no-suite repeats
+}
+
+# More cases of what other tests show.
+lane_repeats() {
+  suites='of repeats'
+  build repeats build && check repeats build --suite repeats
 }
 
 # The kernels for all processors.

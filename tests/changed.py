@@ -31,7 +31,7 @@ DEFINED = 'defined'  # tests of the folder that the file is in
 # The first pattern that matches a file that neither ninja nor the command of a test other than a lint knows.
 KINDS = [
     (r'tests/(run\.sh|setup\.sh|packages|launch\.env|targets\.py|tally\.py)', ALL, ''),
-    (r'(lib|apps|bench|tests|python)/.*\.md|[^/]*\.md|include/.*\.md|docs/.*|packaging/.*\.md|LICENSE', LINTS, ''),
+    (r'(lib|apps|bench|testing|tests|python)/.*\.md|[^/]*\.md|include/.*\.md|docs/.*|packaging/.*\.md|LICENSE', LINTS, ''),
     (r'tests/(lint|compile_fail)/.*', LINTS, ''),
     (r'tests/(changed|lint/changed_test)\.py|apps/demo\.sh|\.clang-format|\.gitignore|\.gitattributes|\.github/.*|\.ci/.*', LINTS, ''),
     (r'\.clang-tidy', LINTS, 'tidy, which checks every source'),
@@ -193,7 +193,7 @@ def choose(build, tests, changed, new, scripts, build_name='build'):
             effect, lane = DEFINED, ''
         else:
             effect, lane = next(((effect, lane) for pattern, effect, lane in KINDS if re.fullmatch(pattern, path)), (ALL, ''))
-        if path in new and re.fullmatch(r'(lib|include|apps|bench|tests)/.*\.(hpp|h)', path):
+        if path in new and re.fullmatch(r'(lib|include|apps|bench|testing|tests)/.*\.(hpp|h)', path):
             continue  # no source that BASE has includes it, so those that do have changed
         if lane:
             choice.lanes.setdefault(lane, path)

@@ -305,7 +305,7 @@ lane_faults() {
 }
 
 lane_soak() {
-  targets='tests/faults/fault-soak tests/mpi/mpi-stopped-ranks apps/train/lockstep-train tests/model/model tests/unit/unit-layouts'
+  targets='tests/faults/fault-soak tests/mpi/mpi-stopped-ranks apps/train/lockstep-train tests/model/model-of-all-nests tests/unit/unit-layouts'
   build soak build && check soak build --benchmark --suite soak
 }
 

@@ -62,10 +62,7 @@ std::string to_string(const Outcome& outcome) {
 const std::vector<Nest>& all_nests() {
   static const std::vector<Nest> nests = [] {
     std::vector<Nest> all;
-    add_nests_of_tensors(all);
-    add_nests_of_floats(all);
-    add_nests_of_signed(all);
-    add_nests_of_unsigned(all);
+    add_nests(all);
     return all;
   }();
   return nests;

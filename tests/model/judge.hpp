@@ -23,7 +23,9 @@ struct Outcome {
 };
 [[nodiscard]] std::string to_string(const Outcome& outcome);
 
-/// All nests, in an order that does not depend on the machine.
+/// Adds the nests of the program.
+void add_nests(std::vector<Nest>& nests);
+/// All nests of the program, in an order that does not depend on the machine.
 [[nodiscard]] const std::vector<Nest>& all_nests();
 [[nodiscard]] const std::vector<NestFacts>& all_facts();
 

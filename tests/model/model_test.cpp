@@ -8,6 +8,7 @@
 #include "model/deviation.hpp"
 #include "model/judge.hpp"
 
+#include "support/function_ref.hpp"
 #include "support/logical_cpus.hpp"
 #include "support/quick.hpp"
 #include "support/ranks.hpp"
@@ -18,7 +19,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <mutex>
@@ -41,8 +41,7 @@ constexpr std::uint64_t calls_per_layout = 40;
 using Differs = std::runtime_error;
 
 /// Calls `body(strategy, seed, layout, rank)` on each rank for all seeds. The layout depends on the seed only.
-void on_seeds(std::uint64_t calls,
-              const std::function<void(Strategy&, std::uint64_t seed, const Layout&, int rank)>& body) {
+void on_seeds(std::uint64_t calls, FunctionRef<void(Strategy&, std::uint64_t seed, const Layout&, int rank)> body) {
   const std::uint64_t first = setting("LOCKSTEP_TEST_FIRST_SEED", 1);
   CommunicatorOptions options;
   options.warn_after = std::chrono::minutes(1);

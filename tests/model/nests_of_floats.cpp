@@ -8,10 +8,10 @@
 namespace lockstep::test {
 
 void add_nests_of_floats(std::vector<Nest>& nests) {
-  add_nests_of<Float16>(nests);
-  add_nests_of<BFloat16>(nests);
-  add_nests_of<float>(nests);
-  add_nests_of<double>(nests);
+  NestsOf<Float16>(nests).all();
+  NestsOf<BFloat16>(nests).all();
+  NestsOf<float>(nests).all();
+  NestsOf<double>(nests).all();
 }
 
 }  // namespace lockstep::test

@@ -8,10 +8,10 @@
 namespace lockstep::test {
 
 void add_nests_of_signed(std::vector<Nest>& nests) {
-  add_nests_of<std::int8_t>(nests);
-  add_nests_of<std::int16_t>(nests);
-  add_nests_of<std::int32_t>(nests);
-  add_nests_of<std::int64_t>(nests);
+  NestsOf<std::int8_t>(nests).all();
+  NestsOf<std::int16_t>(nests).all();
+  NestsOf<std::int32_t>(nests).all();
+  NestsOf<std::int64_t>(nests).all();
 }
 
 }  // namespace lockstep::test

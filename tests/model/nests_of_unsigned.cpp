@@ -8,11 +8,11 @@
 namespace lockstep::test {
 
 void add_nests_of_unsigned(std::vector<Nest>& nests) {
-  add_nests_of<bool>(nests);
-  add_nests_of<std::uint8_t>(nests);
-  add_nests_of<std::uint16_t>(nests);
-  add_nests_of<std::uint32_t>(nests);
-  add_nests_of<std::uint64_t>(nests);
+  NestsOf<bool>(nests).all();
+  NestsOf<std::uint8_t>(nests).all();
+  NestsOf<std::uint16_t>(nests).all();
+  NestsOf<std::uint32_t>(nests).all();
+  NestsOf<std::uint64_t>(nests).all();
 }
 
 }  // namespace lockstep::test

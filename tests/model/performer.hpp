@@ -7,6 +7,7 @@
 #pragma once
 
 #include "model/nests.hpp"
+#include "support/function_ref.hpp"
 
 #include <lockstep/lockstep.hpp>
 
@@ -47,34 +48,10 @@ struct Nest {
 }
 
 /// The text that `body` returns in the place of the call.
-template <class Body>
-std::string in_place(Strategy& strategy, Place place, const Body& body) {
-  switch (place) {
-    case Place::outside: break;
-    case Place::scope: {
-      const Scope scope = strategy.scope();
-      return body();
-    }
-    case Place::merge_call:
-      return strategy
-          .run([&](ReplicaContext& replica) { return replica.merge_call([&](Strategy&) { return body(); }); })
-          .component(0);
-    case Place::update: {
-      const auto devices = strategy.extended().non_slot_devices();
-      return strategy.extended().update_non_slot(devices.first(1), body).component(0);
-    }
-  }
-  return body();
-}
+[[nodiscard]] std::string in_place(Strategy& strategy, Place place, FunctionRef<std::string()> body);
 
 /// The texts that `body(replica)` returns in a step.
-template <class Body>
-Texts in_step(Strategy& strategy, const Body& body) {
-  const auto texts = strategy.run(body);
-  Texts result;
-  for (int i = 0; i < texts.size(); ++i) result.push_back(texts.component(i));
-  return result;
-}
+[[nodiscard]] Texts in_step(Strategy& strategy, FunctionRef<std::string(ReplicaContext&)> body);
 
 template <class N>
 class Performer {
@@ -274,32 +251,61 @@ Nest nest_of(NestFacts facts) {
   return {std::move(facts), &Performer<N>::record, &Performer<N>::perform};
 }
 
-/// The nests whose numbers and lists have elements of type T.
+/// Adds nests whose numbers and lists have elements of type T.
 template <Element T>
-void add_nests_of(std::vector<Nest>& nests) {
-  using Numbers = T;
+class NestsOf {
+ public:
+  explicit NestsOf(std::vector<Nest>& nests) : nests_(nests) {}
+
+  void number() { add<SingleLeaf<T>>("number", true, false); }
+  void list() { add<SingleLeaf<List>>("list", false, true); }
+  void deep() { add<Deep>("deep nest", true, true); }
+  void deeper() { add<DeeperNest<List, Tensor, Pair>>("deeper nest without numbers", false, true); }
+  void tuple() { add<TupleNest<Pair, T, List>>("tuple", true, true); }
+  void list_of_numbers()
+    requires(!std::same_as<T, bool>)
+  {
+    add<ListNest<T>>("list of numbers", true, false);
+  }
+  void dictionary()
+    requires(!std::same_as<T, bool>)
+  {
+    add<DictOfLists<T>>("dictionary of lists of numbers", true, false);
+  }
+  void components() { add<ComponentNest<Deep>>("components that are nests", true, true); }
+  void mixed() { add<MixedNest<T, List, Tensor>>("leaves of all kinds", true, true); }
+
+  void all() {
+    number();
+    list();
+    deep();
+    deeper();
+    tuple();
+    if constexpr (!std::same_as<T, bool>) {
+      list_of_numbers();
+      dictionary();
+    }
+    components();
+    mixed();
+  }
+
+ private:
   using Pair = std::array<T, 2>;
   using List = std::conditional_t<std::same_as<T, bool>, Pair, std::vector<T>>;
-  const std::string name(lockstep::to_string(dtype_of<T>));
-  const auto add = [&]<class N>(std::type_identity<N>, const char* text, bool has_numbers, bool has_lists) {
-    nests.push_back(nest_of<N>({name + " " + text, dtype_of<T>, has_numbers, N::only_numbers, has_lists}));
-  };
-  add(std::type_identity<SingleLeaf<Numbers>>{}, "number", true, false);
-  add(std::type_identity<SingleLeaf<List>>{}, "list", false, true);
-  add(std::type_identity<DeepNest<Numbers, List, Tensor>>{}, "deep nest", true, true);
-  add(std::type_identity<DeeperNest<List, Tensor, Pair>>{}, "deeper nest without numbers", false, true);
-  add(std::type_identity<TupleNest<Pair, Numbers, List>>{}, "tuple", true, true);
-  if constexpr (!std::same_as<T, bool>) {
-    add(std::type_identity<ListNest<Numbers>>{}, "list of numbers", true, false);
-    add(std::type_identity<DictOfLists<Numbers>>{}, "dictionary of lists of numbers", true, false);
-  }
-  add(std::type_identity<ComponentNest<DeepNest<Numbers, List, Tensor>>>{}, "components that are nests", true, true);
-  add(std::type_identity<MixedNest<Numbers, List, Tensor>>{}, "leaves of all kinds", true, true);
-}
+  using Deep = DeepNest<T, List, Tensor>;
 
+  template <class N>
+  void add(const char* text, bool has_numbers, bool has_lists) {
+    const std::string name(lockstep::to_string(dtype_of<T>));
+    nests_.push_back(nest_of<N>({name + " " + text, dtype_of<T>, has_numbers, N::only_numbers, has_lists}));
+  }
+
+  std::vector<Nest>& nests_;
+};
+
+void add_nests_of_tensors(std::vector<Nest>& nests);
 void add_nests_of_floats(std::vector<Nest>& nests);
 void add_nests_of_signed(std::vector<Nest>& nests);
 void add_nests_of_unsigned(std::vector<Nest>& nests);
-void add_nests_of_tensors(std::vector<Nest>& nests);
 
 }  // namespace lockstep::test

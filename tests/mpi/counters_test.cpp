@@ -12,6 +12,7 @@
 #include "support/binding.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -232,7 +233,7 @@ TEST(Counters, see_what_they_count) {
 }
 
 /// The code of what `body` throws while the allocation after `before_failure` others fails; unavailable for bad_alloc.
-std::optional<Code> code_with_a_shortage(long before_failure, const std::function<void()>& body) {
+std::optional<Code> code_with_a_shortage(long before_failure, FunctionRef<void()> body) {
   allocations_before_failure = before_failure;
   std::optional<Code> code;
   try {

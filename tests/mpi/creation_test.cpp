@@ -8,6 +8,7 @@
 #include "support/batch.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/ranks.hpp"
 #include "support/stop.hpp"
@@ -212,8 +213,8 @@ TEST(Creation, of_an_order_of_ranks_that_is_not_that_of_mpi_reduces_in_any_order
 /// The last rank is stopped at some moment of a sequence of creations by `make`, whose deadline is short. The others
 /// get an error before the rank continues, and further creations work then. If the ranks exchange messages, one may
 /// have been lost, and then further creations are refused. If they `may_fail`, they may also time out.
-void check_stopped_rank(const std::function<void()>& make, const std::function<Communicator()>& make_at_last,
-                        bool by_messages, bool may_fail = false) {
+void check_stopped_rank(FunctionRef<void()> make, FunctionRef<Communicator()> make_at_last, bool by_messages,
+                        bool may_fail = false) {
   if (size() == 1) GTEST_SKIP() << "there is no other rank that waits";
   StoppedRank stopped;
   for (int round = 0; round < 2; ++round) {

@@ -7,9 +7,10 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "support/function_ref.hpp"
+
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@
 namespace lockstep::test {
 
 /// The Error that `body` throws; none if it returns. Other exceptions are passed on.
-inline std::optional<Error> thrown_by(const std::function<void()>& body) {
+inline std::optional<Error> thrown_by(FunctionRef<void()> body) {
   try {
     body();
   } catch (const Error& error) {
@@ -26,13 +27,13 @@ inline std::optional<Error> thrown_by(const std::function<void()>& body) {
   return std::nullopt;
 }
 
-inline std::optional<Code> code_of(const std::function<void()>& body) {
+inline std::optional<Code> code_of(FunctionRef<void()> body) {
   const auto error = thrown_by(body);
   return error ? std::optional(error->code()) : std::nullopt;
 }
 
 /// The text of that Error with its context; "none" if `body` returns.
-inline std::string error_of(const std::function<void()>& body) {
+inline std::string error_of(FunctionRef<void()> body) {
   const auto error = thrown_by(body);
   return error ? error->what() : "none";
 }

@@ -5,16 +5,17 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "support/function_ref.hpp"
+
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
 namespace lockstep::test {
 
 /// Expects that `body` throws an Error with that code whose text contains all `parts`.
-inline void expect_error(Code code, const std::vector<std::string>& parts, const std::function<void()>& body) {
+inline void expect_error(Code code, const std::vector<std::string>& parts, FunctionRef<void()> body) {
   try {
     body();
     ADD_FAILURE() << "no error, but " << to_string(code) << " is expected";

@@ -7,13 +7,13 @@
 
 #include "support/fake_nccl.hpp"
 #include "support/fake_rank.hpp"
+#include "support/function_ref.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -113,7 +113,7 @@ class FakeNcclCases {
     want(target, numbers_of(peer, count, salt));
   }
 
-  void group(const std::function<void()>& calls) {
+  void group(FunctionRef<void()> calls) {
     expect(nccl_.group_start());
     calls();
     launched(nccl_.group_end());

@@ -8,13 +8,13 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "support/fake_gpus.hpp"
+#include "support/function_ref.hpp"
 #include "support/placed_bytes.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <functional>
 #include <ostream>
 #include <vector>
 
@@ -50,7 +50,7 @@ inline void PrintTo(const GpuLayout& layout, std::ostream* stream) {
 /// Runs `body(communicator, device_of)` on every rank. Expects that afterwards no memory is left on the GPUs, and that
 /// all ranks made the same calls of NCCL.
 inline void on_gpu_ranks(const FakeGpus& fakes, const GpuLayout& layout,
-                         const std::function<void(Communicator&, const DeviceOf&)>& body,
+                         FunctionRef<void(Communicator&, const DeviceOf&)> body,
                          const CommunicatorOptions& options = {}) {
   on_ranks(layout.replicas, [&](Communicator& comm) { body(comm, gpus_of_rank(comm.rank(), layout.gpus)); }, options);
   EXPECT_EQ(fakes.nccl().mismatches(), std::vector<std::string>{});

@@ -6,11 +6,11 @@
 #pragma once
 
 #include "cluster/hash_log.hpp"
+#include "support/function_ref.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@
 namespace lockstep::test {
 
 /// The lines of the hash log while `body` runs.
-inline std::vector<std::string> logged_lines(const std::function<void()>& body) {
+inline std::vector<std::string> logged_lines(FunctionRef<void()> body) {
   const TemporaryDirectory directory;
   detail::set_hash_log(std::make_shared<detail::HashLog>(directory.path().string(), 0, 1));
   body();

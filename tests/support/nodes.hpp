@@ -8,11 +8,11 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "collectives/make_communicator.hpp"
+#include "support/function_ref.hpp"
 #include "support/ranks.hpp"
 #include "transport/loopback/loopback_transport.hpp"
 
 #include <cstddef>
-#include <functional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,7 +31,7 @@ struct NodePaths {
 };
 
 /// Runs `body(communicator)` on the ranks of `layout`. An exception of `body` ends the program.
-inline void on_nodes(const NodeLayout& layout, NodePaths paths, const std::function<void(Communicator&)>& body) {
+inline void on_nodes(const NodeLayout& layout, NodePaths paths, FunctionRef<void(Communicator&)> body) {
   auto transports = detail::make_loopback_transports(layout.leaders, paths.share_memory);
   std::vector<std::jthread> threads;
   for (auto& transport : transports) {

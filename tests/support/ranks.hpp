@@ -7,9 +7,10 @@
 
 #include <lockstep/collectives/communicator.hpp>
 
+#include "support/function_ref.hpp"
+
 #include <chrono>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -17,7 +18,7 @@
 namespace lockstep::test {
 
 /// Runs `body(communicator)` on one thread per entry of `counts`; rank p has counts[p] replicas.
-inline void on_ranks(const std::vector<int>& counts, const std::function<void(Communicator&)>& body,
+inline void on_ranks(const std::vector<int>& counts, FunctionRef<void(Communicator&)> body,
                      CommunicatorOptions base = {}) {
   std::vector<CommunicatorOptions> options;
   for (const int count : counts) {

@@ -7,11 +7,11 @@
 
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ namespace lockstep::test {
 
 /// Runs `body` on every rank. Expects the same error on all of them, and that the communicator works afterwards.
 /// Returns the error.
-inline std::string shared_error(const std::vector<int>& counts, const std::function<void(Communicator&)>& body,
+inline std::string shared_error(const std::vector<int>& counts, FunctionRef<void(Communicator&)> body,
                                 const CommunicatorOptions& options = short_deadline()) {
   std::mutex mutex;
   std::vector<std::string> errors;
@@ -39,7 +39,7 @@ inline std::string shared_error(const std::vector<int>& counts, const std::funct
 }
 
 /// The same with one replica per rank.
-inline std::string shared_error(int ranks, const std::function<void(Communicator&)>& body,
+inline std::string shared_error(int ranks, FunctionRef<void(Communicator&)> body,
                                 const CommunicatorOptions& options = short_deadline()) {
   return shared_error(std::vector<int>(static_cast<std::size_t>(ranks), 1), body, options);
 }

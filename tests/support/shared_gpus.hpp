@@ -5,12 +5,12 @@
 
 #pragma once
 
+#include "support/function_ref.hpp"
 #include "support/gpu_ranks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <ostream>
 #include <vector>
 
@@ -45,7 +45,7 @@ using SharedGpus = std::vector<std::vector<int>>;
 
 /// As on_gpu_ranks.
 inline void on_sharing_ranks(const FakeGpus& fakes, const SharedGpus& ranks,
-                             const std::function<void(Communicator&, const DeviceOf&)>& body,
+                             FunctionRef<void(Communicator&, const DeviceOf&)> body,
                              const CommunicatorOptions& options = {}) {
   std::vector<int> replicas;
   for (const auto& gpus : ranks) replicas.push_back(static_cast<int>(gpus.size()));

@@ -5,6 +5,7 @@
 
 #include <lockstep/checkpoint/checkpoint.hpp>
 
+#include "support/function_ref.hpp"
 #include "support/temporary_directory.hpp"
 #include "unit/strategy/strategies.hpp"
 
@@ -83,8 +84,7 @@ struct Trained {
 };
 
 /// Runs `body` on each rank of a layout, and returns rank 0's result.
-std::vector<double> on_layout(const std::vector<int>& counts,
-                              const std::function<std::vector<double>(Strategy&)>& body) {
+std::vector<double> on_layout(const std::vector<int>& counts, FunctionRef<std::vector<double>(Strategy&)> body) {
   std::vector<double> result;
   on_workers(counts, [&](Strategy& strategy) {
     std::vector<double> mine = body(strategy);

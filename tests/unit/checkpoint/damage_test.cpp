@@ -5,6 +5,7 @@
 
 #include <lockstep/checkpoint/checkpoint.hpp>
 
+#include "support/function_ref.hpp"
 #include "support/temporary_directory.hpp"
 #include "unit/strategy/strategies.hpp"
 
@@ -46,9 +47,9 @@ struct Job {
   Checkpoint checkpoint;
 };
 
-void expect_refused(Code code, const std::vector<std::string>& parts,
-                    const std::function<void(const std::filesystem::path& folder)>& harm,
-                    const std::function<void(Job&, Strategy&)>& prepare = {}) {
+void expect_refused(
+    Code code, const std::vector<std::string>& parts, FunctionRef<void(const std::filesystem::path& folder)> harm,
+    FunctionRef<void(Job&, Strategy&)> prepare = [](Job&, Strategy&) {}) {
   const TemporaryDirectory directory;
   on_workers({1, 2}, [&](Strategy& strategy) {
     Communicator communicator = strategy.communicator();
@@ -57,7 +58,7 @@ void expect_refused(Code code, const std::vector<std::string>& parts,
     if (strategy.is_chief()) harm(folder);
     communicator.barrier();
     job.change(5);
-    if (prepare) prepare(job, strategy);
+    prepare(job, strategy);
     try {
       job.checkpoint.restore(folder);
       ADD_FAILURE() << "restored";
@@ -199,7 +200,7 @@ TEST(Checkpoint, of_other_objects_on_another_rank_is_refused_before_it_is_writte
     const bool is_last = strategy.communicator().rank() == 2;
     const auto a = strategy.variable<float>(std::vector<float>(3), {.name = "a"});
     const auto b = strategy.variable<double>(1.0, {.name = "b"});
-    const auto save = [&](const std::function<void(Checkpoint&)>& track) {
+    const auto save = [&](FunctionRef<void(Checkpoint&)> track) {
       Checkpoint checkpoint(strategy);
       track(checkpoint);
       checkpoint.save(directory.path(), 1);

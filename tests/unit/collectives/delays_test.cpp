@@ -8,6 +8,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/delays.hpp"
+#include "support/function_ref.hpp"
 #include "support/nodes.hpp"
 #include "support/quick.hpp"
 #include "support/ranks.hpp"
@@ -18,7 +19,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <functional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -29,7 +29,7 @@ namespace {
 
 /// As on_ranks, of communicators with `hooks`.
 void on_ranks_with(const detail::TestHooks& hooks, const std::vector<int>& counts,
-                   const std::function<void(Communicator&)>& body, const CommunicatorOptions& options = {}) {
+                   FunctionRef<void(Communicator&)> body, const CommunicatorOptions& options = {}) {
   on_ranks(
       counts,
       [&](Communicator& comm) {
@@ -201,7 +201,7 @@ class StoppedThread : public testing::Test {
         comm.broadcast(std::span(&item, 1), 0);
       }};
 
-  static bool fails(const std::function<void()>& body) {
+  static bool fails(FunctionRef<void()> body) {
     try {
       body();
     } catch (const Error&) {

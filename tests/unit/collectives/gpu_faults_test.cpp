@@ -7,6 +7,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "support/gpu_ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ void sum(Communicator& comm, const DeviceOf& device_of, std::int64_t count) {
 
 /// The errors of `body`, by rank; afterwards the communicators work.
 std::vector<std::string> errors_of(const FakeGpus& fakes, const GpuLayout& layout,
-                                   const std::function<void(Communicator&, const DeviceOf&)>& body,
+                                   FunctionRef<void(Communicator&, const DeviceOf&)> body,
                                    const CommunicatorOptions& options = short_deadline(4000)) {
   std::vector<std::string> errors(layout.replicas.size());
   on_gpu_ranks(

@@ -7,6 +7,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "support/quick.hpp"
 #include "support/shared_gpus.hpp"
 #include "support/stream_reader.hpp"
@@ -14,7 +15,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <future>
 #include <string>
 #include <thread>
@@ -114,8 +114,7 @@ TEST(GpuSharingOfSome, makes_streams_of_clients_and_proxies_wait_for_the_outputs
 
 /// The errors of `body`, by rank; afterwards the communicators work.
 std::vector<std::string> errors_of_sharing(const FakeGpus& fakes, const SharedGpus& ranks,
-                                           const std::function<void(Communicator&, const DeviceOf&)>& body,
-                                           int fail_ms = 2000) {
+                                           FunctionRef<void(Communicator&, const DeviceOf&)> body, int fail_ms = 2000) {
   std::vector<std::string> errors(ranks.size());
   on_sharing_ranks(
       fakes, ranks,

@@ -8,13 +8,13 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/communicator.hpp>
 
+#include "support/function_ref.hpp"
 #include "support/logged_lines.hpp"
 #include "support/ranks.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ namespace lockstep::test {
 namespace {
 
 /// The lines of the log that two ranks write.
-std::vector<std::string> logged(const std::function<void(Communicator&)>& body) {
+std::vector<std::string> logged(FunctionRef<void(Communicator&)> body) {
   return logged_lines([&] { on_ranks({1, 1}, body); });
 }
 

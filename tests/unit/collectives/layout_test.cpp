@@ -3,6 +3,7 @@
 //
 // One sum, many layouts: every way of dealing replicas to ranks gives the oracle's bits.
 
+#include "support/function_ref.hpp"
 #include "support/op_cases.hpp"
 #include "support/quick.hpp"
 #include "support/ranks.hpp"
@@ -16,7 +17,7 @@ namespace lockstep::test {
 namespace {
 
 /// All ways to write `replicas` as an ordered sum of `ranks` positive numbers.
-void for_each_split(int replicas, int ranks, std::vector<int>& counts, const std::function<void()>& visit) {
+void for_each_split(int replicas, int ranks, std::vector<int>& counts, FunctionRef<void()> visit) {
   if (ranks == 1) {
     counts.push_back(replicas);
     visit();

@@ -10,6 +10,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "support/op_cases.hpp"
 #include "support/quick.hpp"
 #include "support/ranks.hpp"
@@ -106,7 +107,7 @@ std::vector<OpCase> cases(int replicas) {
   return all;
 }
 
-void on_node(const Node& node, const CommunicatorOptions& base, const std::function<void(Communicator&)>& body) {
+void on_node(const Node& node, const CommunicatorOptions& base, FunctionRef<void(Communicator&)> body) {
   auto transports = detail::make_loopback_transports(static_cast<int>(node.cores.size()), true, node.places());
   std::vector<Communicator> communicators;
   for (std::size_t rank = 0; rank < transports.size(); ++rank) {

@@ -5,6 +5,7 @@
 #include <lockstep/core/float16.hpp>
 
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <random>
 #include <string>
@@ -142,7 +142,7 @@ TEST(Location, refuses_wrong_arguments_on_all_ranks) {
   on_ranks({1, 1}, [](Communicator& comm) {
     std::vector<double> values(3, 1.0);
     std::vector<std::int64_t> indices(comm.rank() == 1 ? 2 : 3);
-    const auto expect = [&](const std::function<void()>& call, const std::string& text) {
+    const auto expect = [&](FunctionRef<void()> call, const std::string& text) {
       expect_all(error_of(call), {comm.rank() == 1 ? "invalid_argument:" : "unavailable:", text});
     };
     expect([&] { minloc(comm, values, indices); }, "minloc: the numbers of values (3) and of indices (2) differ");

@@ -7,6 +7,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "support/op_cases.hpp"
 #include "support/quick.hpp"
 #include "support/ranks.hpp"
@@ -48,7 +49,7 @@ std::vector<Communicator> communicators(const std::vector<int>& counts, std::siz
   return result;
 }
 
-void on(std::vector<Communicator> ranks, const std::function<void(Communicator&)>& body) {
+void on(std::vector<Communicator> ranks, FunctionRef<void(Communicator&)> body) {
   std::vector<std::jthread> threads;
   for (Communicator& comm : ranks) threads.emplace_back([&body, &comm] { body(comm); });
 }

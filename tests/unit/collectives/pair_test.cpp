@@ -4,6 +4,7 @@
 // Messages between two ranks: they arrive, whatever other operations are pending; errors occur on both ends.
 
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "support/pair_cases.hpp"
 #include "support/ranks.hpp"
 
@@ -28,7 +29,7 @@ std::vector<float> recv(Communicator& comm, int source, std::size_t count, const
 }
 
 /// Two ranks; what each of them throws.
-std::array<std::string, 2> errors_of(const std::function<void(Communicator&)>& body) {
+std::array<std::string, 2> errors_of(FunctionRef<void(Communicator&)> body) {
   std::array<std::string, 2> errors;
   on_ranks(
       {1, 1},

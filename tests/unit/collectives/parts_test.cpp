@@ -4,6 +4,7 @@
 // Collectives whose parts differ: what is refused, what ranks disagree on, and large numbers. That the right bytes
 // arrive at every layout is communicator_test's.
 
+#include "support/function_ref.hpp"
 #include "support/shared_error.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ class Parts : public testing::Test {
 
   /// The error of a rank with two replicas, the only rank.
   static std::string refusal(const Inputs& inputs, const Outputs& outputs,
-                             const std::function<void(Communicator&, std::span<const Item>)>& call) {
+                             FunctionRef<void(Communicator&, std::span<const Item>)> call) {
     CommunicatorOptions options;
     options.local_replicas = 2;
     Communicator comm = self_communicator(options);

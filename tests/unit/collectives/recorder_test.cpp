@@ -7,6 +7,7 @@
 #include <lockstep/cluster/flight_record.hpp>
 #include <lockstep/collectives/communicator.hpp>
 
+#include "support/function_ref.hpp"
 #include "support/ranks.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -18,7 +19,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,7 +51,7 @@ Json record_of(const Json& record, const std::string& name, int rank) {
 }
 
 /// Writes the record while all ranks of `body` exist.
-Json record_after(int ranks, const std::function<void(Communicator&)>& body, CommunicatorOptions options) {
+Json record_after(int ranks, FunctionRef<void(Communicator&)> body, CommunicatorOptions options) {
   const TemporaryDirectory directory;
   const std::string path = (directory.path() / "record.json").string();
   on_ranks(

@@ -6,11 +6,11 @@
 #include <lockstep/lockstep.hpp>
 
 #include "support/expect_error.hpp"
+#include "support/function_ref.hpp"
 #include "unit/strategy/strategies.hpp"
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,7 +34,7 @@ bool is_in_scope_of(const Strategy& strategy) {
   return &get_strategy() == &strategy && in_cross_replica_context() && get_replica_context() == nullptr;
 }
 
-std::string log_of(const std::function<void()>& body) {
+std::string log_of(FunctionRef<void()> body) {
   testing::internal::CaptureStderr();
   body();
   return testing::internal::GetCapturedStderr();

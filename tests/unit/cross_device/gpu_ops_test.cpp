@@ -5,6 +5,8 @@
 
 #include "unit/strategy/gpu_strategies.hpp"
 
+#include "support/function_ref.hpp"
+
 #include <utility>
 
 namespace lockstep::test {
@@ -30,7 +32,7 @@ std::vector<std::shared_ptr<CrossDeviceOps>> every_kind() {
 class OpsOnGpus : public testing::Test {
  protected:
   /// `body(ops, communicator, devices of the local replicas)` on every rank of every layout.
-  static void everywhere(const std::function<void(CrossDeviceOps&, Communicator&, const std::vector<Device>&)>& body) {
+  static void everywhere(FunctionRef<void(CrossDeviceOps&, Communicator&, const std::vector<Device>&)> body) {
     for (const std::vector<int>& counts : {std::vector{1}, std::vector{3}, std::vector{2, 1}, std::vector{1, 1, 2}}) {
       for (std::size_t kind = 0; kind < every_kind().size(); ++kind) {
         on_ranks(counts, [&](Communicator& communicator) {

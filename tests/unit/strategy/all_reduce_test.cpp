@@ -5,6 +5,8 @@
 
 #include "unit/strategy/strategies.hpp"
 
+#include "support/function_ref.hpp"
+
 #include <array>
 #include <cmath>
 #include <map>
@@ -124,8 +126,7 @@ TEST(AllReduce, can_be_called_in_loops_and_branches) {
 
 TEST(AllReduce, of_different_shapes_dtypes_ops_or_leaves_is_a_mismatch_on_every_replica) {
   MirroredStrategy strategy = mirrored(3);
-  const auto refused = [&](std::initializer_list<std::string> parts,
-                           const std::function<void(ReplicaContext&, bool)>& body) {
+  const auto refused = [&](std::initializer_list<std::string> parts, FunctionRef<void(ReplicaContext&, bool)> body) {
     std::atomic<int> errors{0};
     strategy.run([&](ReplicaContext& replica) {
       expect_error(Code::mismatch, parts, [&] { body(replica, replica.local_replica() == 2); });

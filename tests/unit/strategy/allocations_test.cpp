@@ -6,19 +6,19 @@
 #include <lockstep/collectives/location.hpp>
 
 #include "support/counted_allocations.hpp"
+#include "support/function_ref.hpp"
 #include "support/ranks.hpp"
 #include "unit/strategy/strategies.hpp"
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 namespace lockstep::test {
 namespace {
 
 /// Number of allocations in `steps` calls of `step`, after some calls that may allocate.
-long steady_allocations(const std::function<void()>& step) {
+long steady_allocations(FunctionRef<void()> step) {
   constexpr int steps = 100;
   for (int i = 0; i < 5; ++i) step();
   const long before = allocations;

@@ -6,11 +6,11 @@
 
 #pragma once
 
+#include "support/function_ref.hpp"
 #include "support/gpu_ranks.hpp"
 #include "unit/strategy/gpu_strategies.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,7 +23,7 @@ class StrategyContract : public testing::TestWithParam<Placement> {
  protected:
   /// Runs `body(strategy)` on every rank; each rank sees the GPUs of all ranks, and at least gpu:0 and gpu:1. Then
   /// checks that all ranks of NCCL made the same calls, and that no memory is still allocated on the GPUs.
-  static void on_every_rank(const std::function<void(Strategy&)>& body) {
+  static void on_every_rank(FunctionRef<void(Strategy&)> body) {
     const FakeGpus gpus({.devices = gpus_of(GetParam())});
     if (GetParam().size() == 1) {
       MirroredStrategy strategy(names_of(GetParam().front()));

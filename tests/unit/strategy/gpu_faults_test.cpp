@@ -4,6 +4,7 @@
 // Strategies whose GPUs are out of memory, fail, or are released with pending work.
 
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "unit/strategy/gpu_strategies.hpp"
 
 #include <chrono>
@@ -20,7 +21,7 @@ namespace {
 using detail::cuda::Status;
 
 /// Text of the std::bad_alloc that `body` throws; "none" if it returns.
-std::string shortage_in(const std::function<void()>& body) {
+std::string shortage_in(FunctionRef<void()> body) {
   try {
     body();
   } catch (const std::bad_alloc& error) {
@@ -36,7 +37,7 @@ std::vector<float> sum_of(Strategy& strategy, const Variable& variable) {
 }
 
 /// Runs `body(strategy)` on `ranks` ranks with one GPU each.
-void on_workers_with_gpus(int ranks, const std::function<void(Strategy&)>& body) {
+void on_workers_with_gpus(int ranks, FunctionRef<void(Strategy&)> body) {
   on_ranks(
       std::vector<int>(static_cast<std::size_t>(ranks), 1),
       [&](Communicator& communicator) {

@@ -6,11 +6,11 @@
 #pragma once
 
 #include "support/fake_gpus.hpp"
+#include "support/function_ref.hpp"
 #include "unit/strategy/strategies.hpp"
 
 #include <lockstep/device/gpu.hpp>
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,7 +30,7 @@ inline std::vector<std::vector<std::string>> gpu_layouts() {
 }
 
 /// Runs `body(strategy)` for each of these lists.
-inline void on_each_layout(const std::function<void(MirroredStrategy&)>& body) {
+inline void on_each_layout(FunctionRef<void(MirroredStrategy&)> body) {
   for (const std::vector<std::string>& devices : gpu_layouts()) {
     std::string names;
     for (const std::string& device : devices) names += device + ' ';

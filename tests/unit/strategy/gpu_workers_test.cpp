@@ -5,14 +5,15 @@
 
 #include "unit/strategy/gpu_strategies.hpp"
 
+#include "support/function_ref.hpp"
+
 #include <mutex>
 
 namespace lockstep::test {
 namespace {
 
 /// Runs `body(strategy)` on `ranks` ranks with `devices`, or with their shares of the GPUs.
-void on_gpu_workers(int ranks, const std::vector<std::vector<Device>>& devices,
-                    const std::function<void(Strategy&)>& body) {
+void on_gpu_workers(int ranks, const std::vector<std::vector<Device>>& devices, FunctionRef<void(Strategy&)> body) {
   on_ranks(std::vector<int>(static_cast<std::size_t>(ranks), 1), [&](Communicator& communicator) {
     MultiWorkerOptions options;
     options.default_devices = DefaultDevices::gpus;

@@ -5,13 +5,15 @@
 
 #include "unit/strategy/strategies.hpp"
 
+#include "support/function_ref.hpp"
+
 #include <tuple>
 #include <variant>
 
 namespace lockstep::test {
 namespace {
 
-std::string log_of(const std::function<void()>& body) {
+std::string log_of(FunctionRef<void()> body) {
   testing::internal::CaptureStderr();
   body();
   return testing::internal::GetCapturedStderr();

@@ -5,6 +5,8 @@
 
 #include "unit/strategy/strategies.hpp"
 
+#include "support/function_ref.hpp"
+
 #include <array>
 #include <list>
 #include <map>
@@ -185,7 +187,7 @@ TEST(Nests, that_are_unordered_maps_are_taken_in_the_order_of_their_keys) {
 
 /// Runs `call(strategy, differs)` on 3 ranks with 1, 2 and 1 replicas: with equal arguments, then with other arguments
 /// on rank 1 (all ranks must get Error(mismatch) with `texts`), and then again with equal arguments.
-void expect_compared(const std::function<void(Strategy&, bool differs)>& call, const std::vector<std::string>& texts) {
+void expect_compared(FunctionRef<void(Strategy&, bool differs)> call, const std::vector<std::string>& texts) {
   on_workers({1, 2, 1}, [&](Strategy& strategy) {
     EXPECT_NO_THROW(call(strategy, false));
     const bool differs = strategy.communicator().rank() == 1;
@@ -345,7 +347,7 @@ TEST(Agreement, compares_the_structures_of_the_list_of_a_batch) {
 }
 
 TEST(Agreement, compares_plain_values_that_count_once_per_rank) {
-  const auto expect = [](const std::function<void(Strategy&, bool)>& call, const std::vector<std::string>& texts) {
+  const auto expect = [](FunctionRef<void(Strategy&, bool)> call, const std::vector<std::string>& texts) {
     on_workers({1, 1}, [&](Strategy& strategy) {
       EXPECT_NO_THROW(call(strategy, false));
       const bool differs = strategy.communicator().rank() == 1;

@@ -7,11 +7,11 @@
 #include <lockstep/lockstep.hpp>
 
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <memory>
 #include <new>
 #include <string>
@@ -54,7 +54,7 @@ class Shortage : public testing::Test {
   void TearDown() override { set_default_memory_resource(nullptr); }
 
   /// Two ranks call `call`; the second is out of memory twice, and then has enough.
-  static void check(const std::function<void(Strategy&, const Variable&)>& call) {
+  static void check(FunctionRef<void(Strategy&, const Variable&)> call) {
     on_ranks(
         {1, 1},
         [&](Communicator& communicator) {

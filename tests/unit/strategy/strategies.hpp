@@ -9,12 +9,12 @@
 
 #include "support/elements_of.hpp"
 #include "support/expect_error.hpp"
+#include "support/function_ref.hpp"
 #include "support/logical_cpus.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -44,7 +44,7 @@ inline IndexedSlices slices(const std::vector<std::int64_t>& indices, const std:
 }
 
 /// Runs `body(strategy)` on each rank of a MultiWorkerMirroredStrategy over threads; rank p has counts[p] replicas.
-inline void on_workers(const std::vector<int>& counts, const std::function<void(Strategy&)>& body,
+inline void on_workers(const std::vector<int>& counts, FunctionRef<void(Strategy&)> body,
                        CommunicatorOptions base = {}) {
   on_ranks(
       counts,

@@ -3,6 +3,7 @@
 
 #include "unit/strategy/strategies.hpp"
 #include "support/errors.hpp"
+#include "support/function_ref.hpp"
 
 #include <memory>
 #include <optional>
@@ -134,7 +135,7 @@ TEST(MultiWorker, with_a_wrong_list_on_one_rank_is_an_error_on_all) {
 }
 
 TEST(MultiWorker, names_the_options_that_differ_between_ranks) {
-  const auto error_with = [](const std::function<void(MultiWorkerOptions&)>& change) {
+  const auto error_with = [](FunctionRef<void(MultiWorkerOptions&)> change) {
     std::array<std::string, 2> errors;
     on_ranks({1, 1}, [&](Communicator& communicator) {
       MultiWorkerOptions options;

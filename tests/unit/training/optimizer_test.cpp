@@ -3,6 +3,8 @@
 
 #include "unit/strategy/strategies.hpp"
 
+#include "support/function_ref.hpp"
+
 #include <cmath>
 #include <memory>
 
@@ -12,7 +14,7 @@ namespace {
 /// `steps` steps on one parameter vector that starts at 1, with gradient 1, 2, 3, ... times the step's number.
 std::vector<float> train(
     Strategy& strategy, int steps,
-    const std::function<std::unique_ptr<Optimizer>(Strategy&, std::vector<MirroredVariable<float>>)>& make) {
+    FunctionRef<std::unique_ptr<Optimizer>(Strategy&, std::vector<MirroredVariable<float>>)> make) {
   const auto parameter = strategy.variable<float>(std::vector<float>(37, 1.0F), {.name = "w"});
   const auto optimizer = make(strategy, {parameter});
   for (int step = 1; step <= steps; ++step) {

@@ -4,6 +4,7 @@
 // Which rules a variable has depends on the kind of its strategy, not on the number of replicas: each rule of class
 // Variable, for four strategies with one replica.
 
+#include "support/function_ref.hpp"
 #include "support/temporary_directory.hpp"
 #include "unit/strategy/strategies.hpp"
 
@@ -50,7 +51,7 @@ std::vector<Kind> kinds() {
 /// How a use of a variable ends: without an error, or with this one.
 using End = std::optional<Code>;
 
-End end_of(const std::function<void()>& use) {
+End end_of(FunctionRef<void()> use) {
   try {
     use();
   } catch (const Error& error) {
@@ -62,7 +63,7 @@ End end_of(const std::function<void()>& use) {
 enum class In : std::uint8_t { replica, merge, scope, outside, update };
 
 /// Calls `use` in a context of `strategy`.
-void in_context(In where, Strategy& strategy, const Variable& variable, const std::function<void()>& use) {
+void in_context(In where, Strategy& strategy, const Variable& variable, FunctionRef<void()> use) {
   switch (where) {
     case In::replica: strategy.run([&] { use(); }); break;
     case In::merge:

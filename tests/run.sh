@@ -30,8 +30,8 @@ case ${1:-} in
   --build) shift; lanes=$*; only_build=yes ;;  # of this script: compiles for these lanes, and says of each when it is done
   *) sed -n '5,13s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
 esac
-groups='build test data plot'
-case $lanes in plain) ;; changed) groups="$groups lint" ;; *) groups="$groups lint lanes" ;; esac
+groups='build test data'
+case $lanes in plain) ;; changed) groups="$groups lint" ;; *) groups="$groups plot pictures lint lanes" ;; esac
 # shellcheck disable=SC2086
 sh tests/setup.sh $groups || exit $?
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/base/function.hpp>
 
 #include "base/check.hpp"
 
@@ -38,6 +39,10 @@ void check_failed(const char* condition, const char* file, int line) noexcept {
   std::fprintf(stderr, "lockstep: internal error (a bug in lockstep): the check %s failed (%s:%d); please report it\n",
                condition, file, line);
   std::abort();
+}
+
+void throw_empty_function() {
+  throw Error(Code::failed_precondition, "a lockstep::Function without a callable was called");
 }
 
 }  // namespace detail

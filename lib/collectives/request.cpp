@@ -83,7 +83,7 @@ bool Request::wait_for(std::chrono::nanoseconds duration) {
   return true;
 }
 
-void Request::when_complete(std::function<void(const Error*)> callback) {
+void Request::when_complete(Function<void(const Error*)> callback) {
   if (!state_) {
     callback(nullptr);
     return;

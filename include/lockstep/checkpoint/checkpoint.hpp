@@ -20,6 +20,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/input/distributed_pipeline.hpp>
 #include <lockstep/values/tree.hpp>
 #include <lockstep/variables/variable.hpp>
@@ -27,7 +28,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -204,10 +204,10 @@ class LOCKSTEP_API Checkpoint {
  private:
   struct WordsObject {
     std::string kind;
-    std::function<Words()> read;
+    Function<Words()> read;
     /// Checks the words, and throws if they are invalid. Returns a function that assigns the words to the object and
     /// does not throw.
-    std::function<std::function<void()>(const Words&)> prepare;
+    Function<Function<void()>(const Words&)> prepare;
   };
   void add_variable(const std::string& name, const Variable& variable);
   void add_variables(const std::string& name, const std::vector<Variable>& variables);
@@ -222,7 +222,7 @@ class LOCKSTEP_API Checkpoint {
               return Words{{state.seed, state.number, state.common, state.in_scope ? std::uint64_t{1} : 0},
                            state.of_replica};
             },
-            [&generator](const Words& words) -> std::function<void()> {
+            [&generator](const Words& words) -> Function<void()> {
               State state;
               state.seed = words.common.at(0);
               state.number = static_cast<std::uint32_t>(words.common.at(1));
@@ -240,7 +240,7 @@ class LOCKSTEP_API Checkpoint {
               const ReadingPosition position = iterator.position();
               return Words{{position.pass, position.step}, {}};
             },
-            [&iterator](const Words& words) -> std::function<void()> {
+            [&iterator](const Words& words) -> Function<void()> {
               const ReadingPosition position{words.common.at(0), words.common.at(1)};
               auto there = std::make_shared<Iterator>(iterator.at(position));
               return [&iterator, there] { iterator = std::move(*there); };

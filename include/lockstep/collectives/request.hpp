@@ -6,9 +6,9 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 
 namespace lockstep {
@@ -56,7 +56,7 @@ class LOCKSTEP_API Request {
   /// destroyed after the call, so it can own the tensors of the operation.
   /// Local: returns at once. Throws Error(failed_precondition) if MPI provides less than MPI_THREAD_MULTIPLE; then the
   /// request is unchanged, and `callback` is not called.
-  void when_complete(std::function<void(const Error* error)> callback);
+  void when_complete(Function<void(const Error* error)> callback);
 
  private:
   friend class Communicator;

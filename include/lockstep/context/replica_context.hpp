@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
@@ -22,7 +23,6 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -227,7 +227,7 @@ class LOCKSTEP_API ReplicaContext {
         "update: the function must be callable as fn(variable, args...), where variable is the const variable "
         "of this call");
     const detail::ReplicaUpdate context(*this);
-    if constexpr (callable) return std::invoke(std::forward<F>(fn), variable, std::forward<Args>(args)...);
+    if constexpr (callable) return detail::invoke(std::forward<F>(fn), variable, std::forward<Args>(args)...);
   }
   template <class VariableType, class F, class... Args>
     requires(!std::is_invocable_v<F, const VariableType&, Args...> &&
@@ -237,7 +237,7 @@ class LOCKSTEP_API ReplicaContext {
       "its copy; v.updatable_component() gives these elements")]] auto
   update(const VariableType& variable, F&& fn, Args&&... args) {
     const detail::ReplicaUpdate context(*this);
-    return std::invoke(std::forward<F>(fn), variable.updatable_component(), std::forward<Args>(args)...);
+    return detail::invoke(std::forward<F>(fn), variable.updatable_component(), std::forward<Args>(args)...);
   }
 
  private:
@@ -292,7 +292,7 @@ class LOCKSTEP_API ReplicaContext {
   template <class Arguments, class F, std::size_t... k>
   decltype(auto) call_merged(F& fn, std::span<const detail::MergePart> parts, Strategy& strategy,
                              std::index_sequence<k...>) {
-    return std::invoke(
+    return detail::invoke(
         fn, strategy,
         detail::merge_trees<std::tuple_element_t<k, Arguments>>(
             static_cast<int>(parts.size()), replica_, [&parts](int i) -> std::tuple_element_t<k, Arguments>& {

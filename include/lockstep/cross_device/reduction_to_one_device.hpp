@@ -4,10 +4,10 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/cross_device/cross_device_ops.hpp>
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +16,7 @@ namespace lockstep {
 
 /// Adds `values`, the values of all replicas in the order of replica ids, to `sum`, which is zero on entry. All views
 /// have one shape and one dtype; for the mean of integers, the dtype is f64.
-using AccumulationFunction = std::function<void(std::span<const ConstTensorView> values, TensorView sum)>;
+using AccumulationFunction = Function<void(std::span<const ConstTensorView> values, TensorView sum)>;
 
 /// Copies all values to one device of rank 0, reduces them on this device, and copies the result to all outputs. For
 /// devices that cannot exchange data directly, and for user-defined sums.

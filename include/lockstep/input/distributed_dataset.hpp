@@ -8,6 +8,7 @@
 #pragma once
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/distributed_pipeline.hpp>
@@ -21,7 +22,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -207,7 +207,7 @@ template <class Fn>
     for (int i = 0; i < (per_replica ? communicator.local_replicas() : 1); ++i) {
       const int first = communicator.layout().first(communicator.rank());
       const Dataset<T> dataset =
-          std::invoke(fn, per_replica ? InputContext(replicas, first + i, replicas)
+          detail::invoke(fn, per_replica ? InputContext(replicas, first + i, replicas)
                                       : InputContext(communicator.size(), communicator.rank(), replicas));
       local.push_back(dataset.pipeline_of(form, "distribute_datasets_from_function"));
     }

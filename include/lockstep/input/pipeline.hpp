@@ -6,11 +6,11 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/device/tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -97,15 +97,15 @@ class LOCKSTEP_API Reader {
 class LOCKSTEP_API Pipeline {
  public:
   /// Writes the next element to `element` and returns true; returns false at the end.
-  using Generator = std::function<bool(Leaves& element)>;
+  using Generator = Function<bool(Leaves& element)>;
   /// Called once for each pass.
-  using MakeGenerator = std::function<Generator()>;
+  using MakeGenerator = Function<Generator()>;
   /// Maps an element to a new element. Large results may be allocated from `memory`, which reuses blocks in later
   /// steps.
-  using Transform = std::function<Leaves(Leaves element, const std::shared_ptr<MemoryResource>& memory)>;
-  using Predicate = std::function<bool(const Leaves& element)>;
+  using Transform = Function<Leaves(Leaves element, const std::shared_ptr<MemoryResource>& memory)>;
+  using Predicate = Function<bool(const Leaves& element)>;
   /// Maps an element to a dataset.
-  using Expand = std::function<Pipeline(Leaves element)>;
+  using Expand = Function<Pipeline(Leaves element)>;
 
   static constexpr std::int64_t forever = -1;
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
@@ -39,7 +40,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -316,7 +316,7 @@ class LOCKSTEP_API Strategy {
     using Value = std::decay_t<std::invoke_result_t<Fn&, const ValueContext&>>;
     detail::ReplicaResults<Value> values(local_replicas());
     for (int i = 0; i < local_replicas(); ++i) {
-      values[i].emplace(std::invoke(fn, ValueContext{first_replica() + i, num_replicas_in_sync()}));
+      values[i].emplace(detail::invoke(fn, ValueContext{first_replica() + i, num_replicas_in_sync()}));
     }
     return detail::merge_trees<Value>(local_replicas(), first_replica(),
                                       [&values](int i) -> Value& { return *values[i]; });
@@ -386,9 +386,9 @@ class LOCKSTEP_API Strategy {
       detail::check_arguments("run", own_replicas(), args...);  // in the step, which propagates errors to other ranks
       replica.set_has_data((detail::has_rows(args, local) && ...));
       if constexpr (takes_replica) {
-        return std::invoke(fn, replica, detail::argument_part(args, local)...);
+        return detail::invoke(fn, replica, detail::argument_part(args, local)...);
       } else {
-        return std::invoke(fn, detail::argument_part(args, local)...);
+        return detail::invoke(fn, detail::argument_part(args, local)...);
       }
     };
     using Result = std::decay_t<std::invoke_result_t<decltype(call)&, ReplicaContext&>>;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/input/array_dataset.hpp>
 #include <lockstep/input/dataset.hpp>
@@ -17,7 +18,6 @@
 #include <lockstep/values/merge.hpp>
 
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,10 +60,10 @@ class InputIterator {
   /// The inputs of one step: see DistributedIterator::Batch.
   using Batch = merged_t<T>;
   /// Returns the inputs of the next step; std::nullopt at the end of the data.
-  using Next = std::function<std::optional<Batch>()>;
+  using Next = Function<std::optional<Batch>()>;
 
   /// For use by the library. `open()` returns a function that begins with the first step.
-  InputIterator(std::function<Next()> open, int replicas) : open_(std::move(open)), replicas_(replicas) {}
+  InputIterator(Function<Next()> open, int replicas) : open_(std::move(open)), replicas_(replicas) {}
   InputIterator(InputIterator&&) noexcept = default;
   InputIterator& operator=(InputIterator&&) noexcept = default;
 
@@ -81,7 +81,7 @@ class InputIterator {
   }
 
  private:
-  std::function<Next()> open_;
+  Function<Next()> open_;
   Next next_;
   int replicas_;
 };
@@ -131,7 +131,7 @@ class StrategyMethods : public Base {
     using T = typename std::remove_cvref_t<std::invoke_result_t<Fn&, const InputContext&>>::value_type;
     detail::check_replication_mode(replication_mode);
     const int replicas = this->num_replicas_in_sync();
-    const Dataset<T> dataset = std::invoke(input_fn, InputContext(1, 0, replicas));
+    const Dataset<T> dataset = lockstep::detail::invoke(input_fn, InputContext(1, 0, replicas));
     const auto own_devices = this->extended().worker_devices();
     return InputIterator<T>(
         [dataset, devices = std::vector<Device>(own_devices.begin(), own_devices.end())] {

@@ -10,7 +10,6 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include <cstddef>
-#include <functional>
 #include <utility>
 #include <vector>
 

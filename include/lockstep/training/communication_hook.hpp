@@ -6,9 +6,9 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/collectives/communicator.hpp>
 
-#include <functional>
 #include <memory>
 #include <span>
 
@@ -44,7 +44,7 @@ class LOCKSTEP_API BucketExchange {
 /// one item per tensor, with the tensors of the local replicas as inputs and as outputs; the exchange must write to the
 /// outputs the values that the optimizer gets, equal on all replicas. `items` and the tensors stay valid as long as the
 /// exchange exists. `op` is the op of the options. Exchanges must make the same calls in the same order on all ranks.
-using CommunicationHook = std::function<std::unique_ptr<BucketExchange>(const Communicator& communicator,
+using CommunicationHook = Function<std::unique_ptr<BucketExchange>(const Communicator& communicator,
                                                                         std::span<const Item> items, ReduceOp op)>;
 
 /// Exchanges f32 tensors as bf16: half the bytes. Each replica rounds its tensor to bf16 (8 bits of precision); the sum

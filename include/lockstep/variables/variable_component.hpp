@@ -8,7 +8,6 @@
 #include <lockstep/device/tensor.hpp>
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>

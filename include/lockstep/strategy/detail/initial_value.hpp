@@ -5,13 +5,13 @@
 
 #pragma once
 
+#include <lockstep/base/function.hpp>
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/values/detail/reduced.hpp>
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
-#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -30,9 +30,7 @@ namespace detail {
 
 /// A function without arguments that returns a Tensor.
 template <class F>
-concept MakesTensor = requires(F& fn) {
-  { std::invoke(fn) } -> std::same_as<Tensor>;
-};
+concept MakesTensor = std::invocable<F&> && std::same_as<std::invoke_result_t<F&>, Tensor>;
 
 /// Returns `initial`, or the result of the function `initial`, as a tensor. A number is converted to T; the conversion
 /// of a floating-point number to an integer does not compile.
@@ -40,7 +38,7 @@ template <Element T, class Initial>
 Tensor initial_tensor(Initial&& initial) {
   using Plain = std::remove_cvref_t<Initial>;
   if constexpr (std::invocable<Initial&>) {
-    return initial_tensor<T>(std::invoke(initial));
+    return initial_tensor<T>(detail::invoke(initial));
   } else if constexpr (std::convertible_to<Initial, const Tensor&>) {
     return initial;
   } else if constexpr (std::derived_from<Plain, Variable>) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/strategy/detail/step_values.hpp>
 #include <lockstep/values/per_replica.hpp>
@@ -13,7 +14,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <tuple>
 #include <type_traits>
@@ -59,7 +59,7 @@ inline constexpr bool takes_component =
 template <class VariableType, class F>
 auto updater_of_component(F& fn) {
   return [&fn]<class... Parts>(const VariableType& variable, Parts&&... parts) -> decltype(auto) {
-    return std::invoke(fn, variable.updatable_component(), std::forward<Parts>(parts)...);
+    return detail::invoke(fn, variable.updatable_component(), std::forward<Parts>(parts)...);
   };
 }
 
@@ -75,7 +75,7 @@ constexpr void require_updater() {
 template <class F, class Parts, class... First>
 decltype(auto) call_with_parts(F& fn, Parts& parts, First&&... first) {
   return [&]<std::size_t... k>(std::index_sequence<k...>) -> decltype(auto) {
-    return std::invoke(fn, std::forward<First>(first)...,
+    return detail::invoke(fn, std::forward<First>(first)...,
                        std::forward<std::tuple_element_t<k, Parts>>(std::get<k>(parts))...);
   }(std::make_index_sequence<std::tuple_size_v<Parts>>{});
 }

@@ -5,6 +5,7 @@
 // two and a half times the memory.
 
 #include <lockstep/device/arena.hpp>
+#include <lockstep/device/arena_pmr.hpp>
 #include <lockstep/interop/mpi.hpp>
 
 #include <gtest/gtest.h>

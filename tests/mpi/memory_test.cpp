@@ -5,6 +5,7 @@
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/device/arena.hpp>
+#include <lockstep/device/arena_pmr.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/interop/mpi.hpp>
 

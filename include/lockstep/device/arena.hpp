@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <memory_resource>
 #include <new>
 #include <string>
 
@@ -29,10 +28,6 @@ namespace lockstep {
 /// visible to other processes. In pages that the child has not written, the child may see later writes of the parent.
 /// Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> arena_memory_resource();
-
-/// The arena as a std::pmr resource: `std::pmr::vector<float> gradient(n, lockstep::arena_pmr_resource())`.
-/// An allocation with an alignment above 64 bytes throws std::bad_alloc. Never null. Local. Thread-safe.
-[[nodiscard]] LOCKSTEP_API std::pmr::memory_resource* arena_pmr_resource();
 
 /// The state of the arena, for reports.
 struct ArenaStatus {

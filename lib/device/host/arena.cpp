@@ -6,6 +6,8 @@
 #include "base/check.hpp"
 #include "base/processor.hpp"
 
+#include <lockstep/device/arena_pmr.hpp>
+
 #include <fmt/format.h>
 
 #include <fcntl.h>

@@ -3,15 +3,37 @@
 
 #pragma once
 
+#include <lockstep/base/export.hpp>
+#include <lockstep/base/function.hpp>
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
-#include <functional>
-#include <mutex>
-#include <optional>
+#include <memory>
 #include <type_traits>
 
 namespace lockstep {
+namespace detail {
+
+/// A variable that is set once. Thread-safety: any thread.
+class LOCKSTEP_API VariableSlot {
+ public:
+  VariableSlot();
+  VariableSlot(const VariableSlot&) = delete;
+  VariableSlot& operator=(const VariableSlot&) = delete;
+  ~VariableSlot();
+
+  /// Null if the variable has not been set.
+  [[nodiscard]] const Variable* find() const;
+  /// Sets the variable unless it has been set. Returns the variable.
+  const Variable& set(const Variable& variable);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace detail
+
 
 /// A variable that is created at its first use, for library code that does not know in which context it is called. V is
 /// Variable, MirroredVariable<T> or SyncOnReadVariable<T>.
@@ -33,24 +55,16 @@ class LazyVariable {
   template <class Make>
     requires std::same_as<std::invoke_result_t<Make&>, V>
   [[nodiscard]] V get(Make&& make) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (variable_) return *variable_;
-    }
-    V made = std::invoke(make);  // without the lock, because the replicas wait for each other in `make`
-    const std::lock_guard lock(mutex_);
-    if (!variable_) variable_ = made;
-    return *variable_;
+    if (const Variable* const variable = variable_.find()) return V(*variable);
+    return V(variable_.set(detail::invoke(make)));  // `make` runs without a lock: the replicas wait for each other
   }
   /// Whether the variable has been created.
   [[nodiscard]] bool is_made() const {
-    const std::lock_guard lock(mutex_);
-    return variable_.has_value();
+    return variable_.find() != nullptr;
   }
 
  private:
-  mutable std::mutex mutex_;  // guards variable_
-  std::optional<V> variable_;
+  detail::VariableSlot variable_;
 };
 
 }  // namespace lockstep

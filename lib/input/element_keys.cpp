@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 namespace lockstep::input {
 namespace {
@@ -29,11 +31,25 @@ std::vector<std::string> keys_without(std::span<const std::string> keys, std::sp
 
 }  // namespace
 
-SharedKeys::~SharedKeys() { delete known_.load(std::memory_order_relaxed); }
+bool operator==(const Keys& a, const Keys& b) { return a.lengths == b.lengths && a.names == b.names; }
+
+std::size_t KeyWalk::next_length() { return keys_->lengths.at(length_++); }
+
+std::span<const std::string> KeyWalk::next_names(std::size_t count) {
+  const auto names = std::span(keys_->names).subspan(name_, count);
+  name_ += count;
+  return names;
+}
+
+SharedKeys::SharedKeys() noexcept = default;
+
+SharedKeys::SharedKeys(std::vector<std::shared_ptr<const SharedKeys>> parts) noexcept : parts_(std::move(parts)) {}
+
+SharedKeys::~SharedKeys() { delete known_; }
 
 const Keys* SharedKeys::find() const {
   // acquire, because another thread may have written the keys
-  const Keys* const known = known_.load(std::memory_order_acquire);
+  const Keys* const known = std::atomic_ref(known_).load(std::memory_order_acquire);
   if (known != nullptr || parts_.empty()) return known;
   Keys all;
   for (const auto& part : parts_) {
@@ -55,7 +71,7 @@ const Keys& SharedKeys::get() const {
 const Keys& SharedKeys::set(Keys keys) const {
   auto mine = std::make_unique<const Keys>(std::move(keys));
   const Keys* there = nullptr;
-  if (known_.compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel)) return *mine.release();
+  if (std::atomic_ref(known_).compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel)) return *mine.release();
   return *there;
 }
 

@@ -10,7 +10,9 @@
 #include "input/rows.hpp"
 #include "input/stream_nodes.hpp"
 
+#include <atomic>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,12 @@ NodePointer sliced_node(const NodePointer& node, std::int64_t skip, std::int64_t
 }
 
 }  // namespace
+
+PassCounter::PassCounter() : count_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
+
+std::uint64_t PassCounter::next() const noexcept {
+  return static_cast<std::atomic<std::uint64_t>*>(count_.get())->fetch_add(1, std::memory_order_relaxed);
+}
 
 Reader::Reader(std::unique_ptr<Cursor> cursor) noexcept : cursor_(std::move(cursor)) {}
 Reader::Reader(Reader&&) noexcept = default;

@@ -13,7 +13,6 @@
 #include <lockstep/input/pipeline.hpp>
 
 #include <array>
-#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -282,7 +281,7 @@ class Dataset {
 
   /// Without an argument, starts the next pass. With an argument, starts pass `pass`; the next pass number is
   /// unchanged.
-  [[nodiscard]] DatasetIterator<T> iterate() const { return iterate(passes_->fetch_add(1, std::memory_order_relaxed)); }
+  [[nodiscard]] DatasetIterator<T> iterate() const { return iterate(passes_.next()); }
   [[nodiscard]] DatasetIterator<T> iterate(std::uint64_t pass) const {
     return DatasetIterator<T>(pipeline_.open(pass), form_);
   }
@@ -322,7 +321,7 @@ class Dataset {
 
   input::Pipeline pipeline_;
   [[no_unique_address]] input::ElementForm<T> form_;
-  std::shared_ptr<std::atomic<std::uint64_t>> passes_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  input::PassCounter passes_;
 };
 
 /// Tuples of the i-th elements of several datasets; the result ends with the shortest dataset. The result has random

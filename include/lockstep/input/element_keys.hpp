@@ -8,12 +8,10 @@
 
 #include <lockstep/base/export.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace lockstep::input {
@@ -23,19 +21,15 @@ namespace lockstep::input {
 struct Keys {
   std::vector<std::size_t> lengths;  ///< by map and list
   std::vector<std::string> names;    ///< the keys of the maps, map after map
-  friend bool operator==(const Keys&, const Keys&) = default;
 };
+[[nodiscard]] LOCKSTEP_API bool operator==(const Keys& a, const Keys& b);
 
 /// Reads Keys in their order.
-class KeyWalk {
+class LOCKSTEP_API KeyWalk {
  public:
   explicit KeyWalk(const Keys& keys) noexcept : keys_(&keys) {}
-  [[nodiscard]] std::size_t next_length() { return keys_->lengths.at(length_++); }
-  [[nodiscard]] std::span<const std::string> next_names(std::size_t count) {
-    const auto names = std::span(keys_->names).subspan(name_, count);
-    name_ += count;
-    return names;
-  }
+  [[nodiscard]] std::size_t next_length();
+  [[nodiscard]] std::span<const std::string> next_names(std::size_t count);
 
  private:
   const Keys* keys_;
@@ -47,9 +41,9 @@ class KeyWalk {
 /// Thread-safety: any thread.
 class LOCKSTEP_API SharedKeys {
  public:
-  SharedKeys() = default;
+  SharedKeys() noexcept;
   /// The keys of tuples; `parts` are the keys of the tuple's children.
-  explicit SharedKeys(std::vector<std::shared_ptr<const SharedKeys>> parts) noexcept : parts_(std::move(parts)) {}
+  explicit SharedKeys(std::vector<std::shared_ptr<const SharedKeys>> parts) noexcept;
   SharedKeys(const SharedKeys&) = delete;
   SharedKeys& operator=(const SharedKeys&) = delete;
   ~SharedKeys();
@@ -64,7 +58,7 @@ class LOCKSTEP_API SharedKeys {
 
  private:
   std::vector<std::shared_ptr<const SharedKeys>> parts_;
-  mutable std::atomic<const Keys*> known_ = nullptr;  // set once
+  mutable const Keys* known_ = nullptr;  // atomic; set once
 };
 
 /// Number of tensors in an element. If `keys` is set, they determine the number, and `leaves` has no meaning.

@@ -92,6 +92,17 @@ class LOCKSTEP_API Reader {
   std::unique_ptr<Cursor> cursor_;
 };
 
+/// Numbers the passes of a dataset, from 0. Copies share the count. Thread-safety: any thread.
+class LOCKSTEP_API PassCounter {
+ public:
+  PassCounter();
+  /// The number of the next pass.
+  [[nodiscard]] std::uint64_t next() const noexcept;
+
+ private:
+  std::shared_ptr<void> count_;
+};
+
 /// An immutable description of a dataset. Copies are cheap and share data. Transformations return a new Pipeline; their
 /// contracts are documented at Dataset. Thread-safety: immutable.
 class LOCKSTEP_API Pipeline {

@@ -7,16 +7,16 @@
 
 #pragma once
 
+#include <lockstep/base/export.hpp>
 #include <lockstep/values/detail/merge.hpp>
 #include <lockstep/values/detail/tree.hpp>
 #include <lockstep/values/per_replica.hpp>
 
-#include <array>
-#include <charconv>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <iosfwd>
 #include <ostream>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -56,18 +56,28 @@ constexpr int structure_weight() {
   }
 }
 
+/// A number as text; different numbers have different texts.
+[[nodiscard]] LOCKSTEP_API std::string number_text(std::int64_t number);
+[[nodiscard]] LOCKSTEP_API std::string number_text(std::uint64_t number);
+[[nodiscard]] LOCKSTEP_API std::string number_text(float number);
+[[nodiscard]] LOCKSTEP_API std::string number_text(double number);
+[[nodiscard]] LOCKSTEP_API std::string number_text(long double number);
+/// What `print(out, object)` writes to `out`.
+[[nodiscard]] LOCKSTEP_API std::string printed_text(const void* object, void (*print)(std::ostream& out, const void* object));
+
 /// The key of a map as text; different keys have different texts.
 template <class Key>
 std::string key_text(const Key& key) {
   if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
     return std::string(std::string_view(key));
   } else if constexpr (std::is_enum_v<Key>) {
-    return std::to_string(static_cast<std::underlying_type_t<Key>>(key));
-  } else if constexpr (std::is_arithmetic_v<Key>) {
-    std::array<char, 64> digits{};
-    if constexpr (std::same_as<Key, bool>) return key ? "true" : "false";
-    if constexpr (!std::same_as<Key, bool>)
-      return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), key).ptr};
+    return key_text(static_cast<std::underlying_type_t<Key>>(key));
+  } else if constexpr (std::same_as<Key, bool>) {
+    return key ? "true" : "false";
+  } else if constexpr (std::is_floating_point_v<Key>) {
+    return number_text(key);
+  } else if constexpr (std::is_integral_v<Key>) {
+    return number_text(static_cast<std::conditional_t<std::is_signed_v<Key>, std::int64_t, std::uint64_t>>(key));
   } else if constexpr (node_kind<Key> == NodeKind::tuple) {
     std::string text = "(";
     std::apply([&text](const auto&... part) { ((text += (text.size() > 1 ? ", " : "") + key_text(part)), ...); }, key);
@@ -77,9 +87,7 @@ std::string key_text(const Key& key) {
         requires(std::ostream& out) { out << key; },
         "the ranks compare the keys of maps in values that are reduced or gathered: a key must be a text, a "
         "number, an enumerator, a pair or tuple of these, or a type with operator<<");
-    std::ostringstream text;
-    text << key;
-    return text.str();
+    return printed_text(&key, [](std::ostream& out, const void* object) { out << *static_cast<const Key*>(object); });
   }
 }
 

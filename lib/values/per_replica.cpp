@@ -11,7 +11,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
 #include <string>
+#include <vector>
 
 namespace lockstep::detail {
 namespace {
@@ -58,6 +62,14 @@ void throw_other_first(const ValueName& name, int first, const LocalReplicas& re
               "{} begins with the component of replica {}, but the first replica of this rank is {}; it must be made "
               "for the replicas of this rank, as PerReplica(components, first_replica)",
               text_of(name), first, replicas.first);
+}
+
+std::vector<std::size_t> sorted_numbers(std::size_t count, const void* list,
+                                        bool (*is_less)(const void* list, std::size_t a, std::size_t b)) {
+  std::vector<std::size_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  std::sort(numbers.begin(), numbers.end(), [&](std::size_t a, std::size_t b) { return is_less(list, a, b); });
+  return numbers;
 }
 
 void throw_structure_differs(const char* what, int local) {

@@ -11,12 +11,10 @@
 #include <lockstep/input/pipeline.hpp>
 #include <lockstep/values/tree.hpp>
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <limits>
-#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -55,9 +53,10 @@ template <class Child, std::size_t n>
 struct leaf_count<std::array<Child, n>>
     : std::integral_constant<std::size_t,
                              n != 0 && leaf_count<Child>::value == by_keys ? by_keys : n * leaf_count<Child>::value> {};
-template <class Child, class Less>
-struct leaf_count<std::map<std::string, Child, Less>> : std::integral_constant<std::size_t, leaf_count_of_many<Child>> {
-};
+template <class T>
+  requires(detail::node_kind<T> == detail::NodeKind::map && std::same_as<typename T::key_type, std::string> &&
+           requires { typename T::key_compare; })
+struct leaf_count<T> : std::integral_constant<std::size_t, leaf_count_of_many<typename T::mapped_type>> {};
 template <class T>
   requires(detail::node_kind<T> == detail::NodeKind::sequence)
 struct leaf_count<T> : std::integral_constant<std::size_t, leaf_count_of_many<typename T::value_type>> {};
@@ -116,8 +115,10 @@ void check_keys(const T& element, KeyWalk& walk, const char* call) {
   if constexpr (leaf_count<T>::value != by_keys) {
   } else if constexpr (is_map<T>) {
     const auto names = walk.next_names(walk.next_length());
-    const auto has_key = [](const auto& entry, const std::string& name) { return entry.first == name; };
-    if (!std::equal(element.begin(), element.end(), names.begin(), names.end(), has_key)) {
+    bool is_equal = element.size() == names.size();
+    std::size_t k = 0;
+    for (const auto& entry : element) is_equal = is_equal && entry.first == names[k++];
+    if (!is_equal) {
       std::vector<std::string> found;
       for (const auto& entry : element) found.push_back(entry.first);
       throw_other_keys(call, names, found);

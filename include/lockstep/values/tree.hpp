@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trees of values. What is a leaf depends on the type alone, and is the same for all functions. The inner nodes are:
-// tuple, pair, optional and variant; map and unordered_map, whose children are the mapped values; list and deque;
+// tuple, pair, optional and variant; map and unordered_map, whose children are the mapped values; list and deque (and
+// containers of other libraries that have the members of these four);
 // vector and array, unless their elements are element types of tensors; and aggregates with a specialisation of
 // `tree_members`. Nodes may be nested to any depth. monostate and nullptr_t are nodes without leaves. Objects of all
 // other types are leaves. For example, a vector<float> is one leaf, but a vector<Tensor> is an inner node.

@@ -8,6 +8,7 @@
 #include "support/function_ref.hpp"
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <tuple>

@@ -8,17 +8,14 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/dtype.hpp>
 
-#include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
-#include <deque>
 #include <iterator>
-#include <list>
-#include <map>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -49,8 +46,31 @@ struct Members {
   std::tuple<Child...> children;
 };
 
+/// std::list and std::deque, without the cost of their headers: sequences that grow at both ends.
 template <class T>
-inline constexpr NodeKind node_kind = HasMembers<T> ? NodeKind::aggregate : NodeKind::leaf;
+concept Sequence = requires(T& list, typename T::value_type& value) {
+  typename T::allocator_type;
+  list.push_front(std::move(value));
+  list.push_back(std::move(value));
+};
+
+/// std::map and std::unordered_map: containers that find a value by its key.
+template <class T>
+concept Map = requires(T& map, const typename T::key_type& key) {
+  typename T::allocator_type;
+  requires std::same_as<typename T::value_type, std::pair<const typename T::key_type, typename T::mapped_type>>;
+  map.at(key);
+  map.find(key)->second;
+};
+
+template <class T>
+constexpr NodeKind node_kind_of() {
+  if (HasMembers<T>) return NodeKind::aggregate;
+  if (Sequence<T>) return NodeKind::sequence;
+  return Map<T> ? NodeKind::map : NodeKind::leaf;
+}
+template <class T>
+inline constexpr NodeKind node_kind = node_kind_of<T>();
 template <class T, class... Child>
 inline constexpr NodeKind node_kind<Members<T, Child...>> = NodeKind::members;
 template <>
@@ -67,16 +87,8 @@ template <class T>
 inline constexpr NodeKind node_kind<std::optional<T>> = NodeKind::optional;
 template <class T, class A>
 inline constexpr NodeKind node_kind<std::vector<T, A>> = Element<T> ? NodeKind::leaf : NodeKind::sequence;
-template <class T, class A>
-inline constexpr NodeKind node_kind<std::list<T, A>> = NodeKind::sequence;
-template <class T, class A>
-inline constexpr NodeKind node_kind<std::deque<T, A>> = NodeKind::sequence;
 template <class T, std::size_t n>
 inline constexpr NodeKind node_kind<std::array<T, n>> = Element<T> ? NodeKind::leaf : NodeKind::array;
-template <class K, class T, class C, class A>
-inline constexpr NodeKind node_kind<std::map<K, T, C, A>> = NodeKind::map;
-template <class K, class T, class H, class E, class A>
-inline constexpr NodeKind node_kind<std::unordered_map<K, T, H, E, A>> = NodeKind::map;
 
 /// Type of the same kind of container with other elements.
 template <class Container, class Element>
@@ -85,21 +97,21 @@ template <class T, class A, class U>
 struct rebind<std::vector<T, A>, U> {
   using type = std::vector<U>;
 };
-template <class T, class A, class U>
-struct rebind<std::list<T, A>, U> {
-  using type = std::list<U>;
+template <template <class, class> class List, class T, class A, class U>
+  requires Sequence<List<T, A>>
+struct rebind<List<T, A>, U> {
+  using type = List<U, std::allocator<U>>;
 };
-template <class T, class A, class U>
-struct rebind<std::deque<T, A>, U> {
-  using type = std::deque<U>;
+template <template <class, class, class, class> class Sorted, class K, class T, class C, class A, class U>
+  requires Map<Sorted<K, T, C, A>>
+struct rebind<Sorted<K, T, C, A>, U> {
+  using type = Sorted<K, U, C, std::allocator<std::pair<const K, U>>>;
 };
-template <class K, class T, class C, class A, class U>
-struct rebind<std::map<K, T, C, A>, U> {
-  using type = std::map<K, U, C>;
-};
-template <class K, class T, class H, class E, class A, class U>
-struct rebind<std::unordered_map<K, T, H, E, A>, U> {
-  using type = std::unordered_map<K, U, H, E>;
+template <template <class, class, class, class, class> class Hashed, class K, class T, class H, class E, class A,
+          class U>
+  requires Map<Hashed<K, T, H, E, A>>
+struct rebind<Hashed<K, T, H, E, A>, U> {
+  using type = Hashed<K, U, H, E, std::allocator<std::pair<const K, U>>>;
 };
 
 template <class T>
@@ -135,6 +147,11 @@ struct is_cell<Cell<T>> : std::true_type {};
 template <class Combiner>
 concept KeepsAggregates = requires { typename Combiner::whole_aggregates; };
 
+/// The numbers 0 to count - 1, sorted by `is_less(list, a, b)`.
+[[nodiscard]] LOCKSTEP_API std::vector<std::size_t> sorted_numbers(std::size_t count, const void* list,
+                                                                   bool (*is_less)(const void* list, std::size_t a,
+                                                                                   std::size_t b));
+
 /// Calls `fn(entry)` for each entry of `map`: in the order of the map or, if it has none (unordered_map), in the order
 /// of the keys, so that equal maps have one order on all ranks. Keys without operator< have the order of the map.
 template <class Map, class Fn>
@@ -144,10 +161,14 @@ void for_each_entry(Map& map, Fn&& fn) {
   if constexpr (has_order || !has_ordered_keys) {
     for (auto& entry : map) fn(entry);
   } else {
-    std::vector<decltype(&*map.begin())> entries;
+    using Entries = std::vector<decltype(&*map.begin())>;
+    Entries entries;
     for (auto& entry : map) entries.push_back(&entry);
-    std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
-    for (auto* entry : entries) fn(*entry);
+    const auto is_less = [](const void* list, std::size_t a, std::size_t b) {
+      const Entries& all = *static_cast<const Entries*>(list);
+      return all[a]->first < all[b]->first;
+    };
+    for (const std::size_t k : sorted_numbers(entries.size(), &entries, is_less)) fn(*entries[k]);
   }
 }
 

@@ -88,7 +88,7 @@ void Request::when_complete(Function<void(const Error*)> callback) {
     callback(nullptr);
     return;
   }
-  const auto held = std::make_shared<std::unique_ptr<State>>(std::move(state_));
+  const auto held = std::make_shared<detail::Owned<State>>(std::move(state_));
   // the engine will own the state, so the state must not own the engine
   const std::shared_ptr<detail::Engine> engine = std::move((*held)->engine);
   try {

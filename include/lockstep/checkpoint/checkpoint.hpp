@@ -21,6 +21,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/base/function.hpp>
+#include <lockstep/base/owned.hpp>
 #include <lockstep/input/distributed_pipeline.hpp>
 #include <lockstep/values/tree.hpp>
 #include <lockstep/variables/variable.hpp>
@@ -247,7 +248,7 @@ class LOCKSTEP_API Checkpoint {
             }};
   }
 
-  std::unique_ptr<Implementation> implementation_;
+  detail::Owned<Implementation> implementation_;
 };
 
 }  // namespace lockstep

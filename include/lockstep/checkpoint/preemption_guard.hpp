@@ -8,6 +8,7 @@
 
 #include <lockstep/base/exit_code.hpp>
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/owned.hpp>
 #include <lockstep/collectives/communicator.hpp>
 
 #include <cstdint>
@@ -80,7 +81,7 @@ class LOCKSTEP_API PreemptionGuard {
  private:
   class Handlers;
   Communicator communicator_;
-  std::unique_ptr<Handlers> handlers_;
+  detail::Owned<Handlers> handlers_;
   int check_every_;
   std::int64_t calls_ = 0;
   bool stopping_ = false;

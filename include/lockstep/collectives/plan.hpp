@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/owned.hpp>
 #include <lockstep/collectives/request.hpp>
 
 #include <memory>
@@ -37,7 +38,7 @@ class LOCKSTEP_API Plan {
   struct State;
   explicit Plan(std::unique_ptr<State> state) noexcept;
 
-  std::unique_ptr<State> state_;
+  detail::Owned<State> state_;
 };
 
 }  // namespace lockstep

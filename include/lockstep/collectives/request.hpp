@@ -7,6 +7,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/base/function.hpp>
+#include <lockstep/base/owned.hpp>
 
 #include <chrono>
 #include <memory>
@@ -65,7 +66,7 @@ class LOCKSTEP_API Request {
   explicit Request(std::unique_ptr<State> state) noexcept;
   void finish() noexcept;
 
-  std::unique_ptr<State> state_;
+  detail::Owned<State> state_;
 };
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/owned.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/input/element_keys.hpp>
@@ -68,7 +69,7 @@ class LOCKSTEP_API DistributedReader {
   [[nodiscard]] double wait_seconds() const noexcept;
 
  private:
-  std::unique_ptr<Implementation> implementation_;
+  detail::Owned<Implementation> implementation_;
 };
 
 /// A dataset distributed to the replicas. Shared handle: copies share the pass number. Thread-safety: any thread.

@@ -7,6 +7,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/base/function.hpp>
+#include <lockstep/base/owned.hpp>
 #include <lockstep/device/tensor.hpp>
 
 #include <cstddef>
@@ -89,7 +90,7 @@ class LOCKSTEP_API Reader {
   bool next(Leaves& element);
 
  private:
-  std::unique_ptr<Cursor> cursor_;
+  detail::Owned<Cursor> cursor_;
 };
 
 /// Numbers the passes of a dataset, from 0. Copies share the count. Thread-safety: any thread.

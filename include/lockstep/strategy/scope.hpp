@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/owned.hpp>
 
 #include <memory>
 
@@ -46,7 +47,7 @@ class LOCKSTEP_API [[nodiscard]] Scope {
   friend class Strategy;
   explicit Scope(Strategy& strategy);
 
-  std::unique_ptr<ScopeRecord> record_;
+  detail::Owned<ScopeRecord> record_;
 };
 
 }  // namespace lockstep

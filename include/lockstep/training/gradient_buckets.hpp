@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/owned.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/context/replica_context.hpp>
@@ -113,7 +114,7 @@ class LOCKSTEP_API GradientBuckets {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  detail::Owned<State> state_;
 };
 
 /// As long as an object of this class exists, a step of `buckets` is a micro-batch without an exchange: `ready` and

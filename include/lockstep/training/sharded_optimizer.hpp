@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/base/owned.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/core/tensor_view.hpp>
@@ -74,7 +75,7 @@ class LOCKSTEP_API ShardedOptimizer {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  detail::Owned<State> state_;
 };
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/base/function.hpp>
+#include <lockstep/base/owned.hpp>
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
@@ -29,7 +30,7 @@ class LOCKSTEP_API VariableSlot {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  detail::Owned<State> state_;
 };
 
 }  // namespace detail

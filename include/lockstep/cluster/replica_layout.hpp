@@ -19,33 +19,39 @@ namespace lockstep {
 class LOCKSTEP_API ReplicaLayout {
  public:
   /// One rank with one replica.
-  ReplicaLayout() : ReplicaLayout(std::vector<int>{1}) {}
+  ReplicaLayout();
   /// Rank p has `counts[p]` replicas. Throws Error(invalid_argument) for an empty list or a count below 1.
   explicit ReplicaLayout(std::vector<int> counts);
-  ReplicaLayout(const ReplicaLayout&) = default;  // moving copies, so that each object has its lists
-  ReplicaLayout& operator=(const ReplicaLayout&) = default;
-  ~ReplicaLayout() = default;
+  ReplicaLayout(const ReplicaLayout&) noexcept;  // moving copies, so that each object has its lists
+  ReplicaLayout& operator=(const ReplicaLayout&) noexcept;
+  ~ReplicaLayout();
 
-  [[nodiscard]] int ranks() const noexcept { return static_cast<int>(lists_->counts.size()); }
-  [[nodiscard]] int replicas() const noexcept { return lists_->first.back(); }
-  /// Number of replicas of a rank.
-  [[nodiscard]] int count(int rank) const { return lists_->counts.at(static_cast<std::size_t>(rank)); }
-  /// Lowest replica id of a rank; `first(ranks())` is `replicas()`.
-  [[nodiscard]] int first(int rank) const { return lists_->first.at(static_cast<std::size_t>(rank)); }
+  [[nodiscard]] int ranks() const noexcept { return ranks_; }
+  [[nodiscard]] int replicas() const noexcept { return first_[ranks_]; }
+  /// Number of replicas of a rank. Throws std::out_of_range for a rank that does not exist.
+  [[nodiscard]] int count(int rank) const {
+    if (rank < 0 || rank >= ranks_) throw_no_rank(rank);
+    return counts_[rank];
+  }
+  /// Lowest replica id of a rank; `first(ranks())` is `replicas()`. Throws as `count`.
+  [[nodiscard]] int first(int rank) const {
+    if (rank < 0 || rank > ranks_) throw_no_rank(rank);
+    return first_[rank];
+  }
   /// The rank of a replica. Throws std::out_of_range for an id that does not exist.
   [[nodiscard]] int rank_of(int replica) const;
-  [[nodiscard]] std::span<const int> counts() const noexcept { return lists_->counts; }
-  friend bool operator==(const ReplicaLayout& a, const ReplicaLayout& b) {
-    return a.lists_ == b.lists_ || a.lists_->counts == b.lists_->counts;
-  }
+  [[nodiscard]] std::span<const int> counts() const noexcept;
 
  private:
-  struct Lists {
-    std::vector<int> counts;
-    std::vector<int> first;  // ranks() + 1 entries
-  };
+  struct Lists;
+  [[noreturn]] static void throw_no_rank(int rank);
+
   std::shared_ptr<const Lists> lists_;
+  const int* counts_ = nullptr;  // in lists_
+  const int* first_ = nullptr;   // in lists_; ranks_ + 1 entries
+  int ranks_ = 0;
 };
+[[nodiscard]] LOCKSTEP_API bool operator==(const ReplicaLayout& a, const ReplicaLayout& b) noexcept;
 
 /// The replica counts as text: "[2, 1, 1]". Local.
 [[nodiscard]] LOCKSTEP_API std::string to_string(const ReplicaLayout& layout);

@@ -33,13 +33,46 @@ std::vector<std::string> keys_without(std::span<const std::string> keys, std::sp
 
 bool operator==(const Keys& a, const Keys& b) { return a.lengths == b.lengths && a.names == b.names; }
 
-std::size_t KeyWalk::next_length() { return keys_->lengths.at(length_++); }
+Keys::Keys() = default;
+Keys::Keys(const Keys&) = default;
+Keys::Keys(Keys&&) noexcept = default;
+Keys& Keys::operator=(const Keys&) = default;
+Keys& Keys::operator=(Keys&&) noexcept = default;
+Keys::~Keys() = default;
 
-std::span<const std::string> KeyWalk::next_names(std::size_t count) {
-  const auto names = std::span(keys_->names).subspan(name_, count);
-  name_ += count;
-  return names;
+void Keys::add_length(std::size_t length) { lengths.push_back(length); }
+void Keys::add_name(const std::string& name) { names.push_back(name); }
+
+KeyWalk::KeyWalk(const Keys& keys) noexcept : keys_(&keys) {}
+KeyWalk::~KeyWalk() = default;
+
+std::size_t KeyWalk::next_length() { return keys_->lengths.at(length_++); }
+const std::string& KeyWalk::next_name() { return keys_->names.at(name_++); }
+
+bool KeyWalk::begin_map(std::size_t size) {
+  map_ = name_;
+  map_size_ = next_length();
+  return map_size_ == size;
 }
+
+bool KeyWalk::is_next(const std::string& name) { return next_name() == name; }
+
+void KeyWalk::add_found(const std::string& name) { found_.push_back(name); }
+
+void KeyWalk::throw_other_keys(const char* call) const {
+  input::throw_other_keys(call, std::span(keys_->names).subspan(map_, map_size_), found_);
+}
+
+KeysOfChildren::KeysOfChildren() = default;
+KeysOfChildren::~KeysOfChildren() = default;
+
+void KeysOfChildren::add(const std::shared_ptr<const SharedKeys>& child) { children_.push_back(child); }
+
+std::shared_ptr<const SharedKeys> KeysOfChildren::keys() const {
+  return children_.size() == 1 ? children_.front() : std::make_shared<const SharedKeys>(children_);
+}
+
+std::shared_ptr<const SharedKeys> make_keys() { return std::make_shared<const SharedKeys>(); }
 
 SharedKeys::SharedKeys() noexcept = default;
 

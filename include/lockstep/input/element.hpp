@@ -98,11 +98,11 @@ template <class T>
 void append_keys(const T& element, Keys& keys) {
   if constexpr (leaf_count<T>::value != by_keys) {
   } else if constexpr (is_map<T>) {
-    keys.lengths.push_back(element.size());
-    for (const auto& entry : element) keys.names.push_back(entry.first);
+    keys.add_length(element.size());
+    for (const auto& entry : element) keys.add_name(entry.first);
     for (const auto& entry : element) append_keys(entry.second, keys);
   } else if constexpr (is_list<T>) {
-    keys.lengths.push_back(element.size());
+    keys.add_length(element.size());
     for (const auto& child : element) append_keys(child, keys);
   } else {
     with_children(element, [&](const auto&... child) { (append_keys(child, keys), ...); });
@@ -114,14 +114,11 @@ template <class T>
 void check_keys(const T& element, KeyWalk& walk, const char* call) {
   if constexpr (leaf_count<T>::value != by_keys) {
   } else if constexpr (is_map<T>) {
-    const auto names = walk.next_names(walk.next_length());
-    bool is_equal = element.size() == names.size();
-    std::size_t k = 0;
-    for (const auto& entry : element) is_equal = is_equal && entry.first == names[k++];
+    bool is_equal = walk.begin_map(element.size());
+    for (const auto& entry : element) is_equal = is_equal && walk.is_next(entry.first);
     if (!is_equal) {
-      std::vector<std::string> found;
-      for (const auto& entry : element) found.push_back(entry.first);
-      throw_other_keys(call, names, found);
+      for (const auto& entry : element) walk.add_found(entry.first);
+      walk.throw_other_keys(call);
     }
     for (const auto& entry : element) check_keys(entry.second, walk, call);
   } else if constexpr (is_list<T>) {
@@ -138,8 +135,8 @@ template <class T>
 void add_keys(T& element, KeyWalk& walk) {
   if constexpr (leaf_count<T>::value != by_keys) {
   } else if constexpr (is_map<T>) {
-    for (const std::string& name : walk.next_names(walk.next_length()))
-      element.emplace_hint(element.end(), name, typename T::mapped_type{});
+    for (std::size_t count = walk.next_length(); count > 0; --count)
+      element.emplace_hint(element.end(), walk.next_name(), typename T::mapped_type{});
     for (auto& entry : element) add_keys(entry.second, walk);
   } else if constexpr (is_list<T>) {
     element.resize(walk.next_length());
@@ -160,16 +157,16 @@ class ElementForm {
  public:
   /// The keys are not known yet.
   ElementForm() {
-    if constexpr (has_keys) keys_ = std::make_shared<const SharedKeys>();
+    if constexpr (has_keys) keys_ = make_keys();
   }
   /// The form of a tuple whose children have the forms `child`.
   template <class... Child>
     requires(sizeof...(Child) > 0)
   explicit ElementForm(const ElementForm<Child>&... child) {
     if constexpr (has_keys) {
-      std::vector<std::shared_ptr<const SharedKeys>> parts;
-      (child.add_to(parts), ...);
-      keys_ = parts.size() == 1 ? parts.front() : std::make_shared<const SharedKeys>(std::move(parts));
+      KeysOfChildren children;
+      (child.add_to(children), ...);
+      keys_ = children.keys();
     }
   }
 
@@ -234,8 +231,8 @@ class ElementForm {
   template <ElementTree Other>
   friend class ElementForm;
 
-  void add_to([[maybe_unused]] std::vector<std::shared_ptr<const SharedKeys>>& parts) const {
-    if constexpr (has_keys) parts.push_back(keys_);
+  void add_to([[maybe_unused]] KeysOfChildren& children) const {
+    if constexpr (has_keys) children.add(keys_);
   }
   void conform(const T& element, const char* call) const {
     const Keys* keys = keys_->find();

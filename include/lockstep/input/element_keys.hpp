@@ -18,7 +18,16 @@ namespace lockstep::input {
 
 /// The keys of all maps and the lengths of all maps and lists in an element, depth first: those of a node are before
 /// those of its children. Value type.
-struct Keys {
+struct LOCKSTEP_API Keys {
+  Keys();
+  Keys(const Keys&);
+  Keys(Keys&&) noexcept;
+  Keys& operator=(const Keys&);
+  Keys& operator=(Keys&&) noexcept;
+  ~Keys();
+  void add_length(std::size_t length);
+  void add_name(const std::string& name);
+
   std::vector<std::size_t> lengths;  ///< by map and list
   std::vector<std::string> names;    ///< the keys of the maps, map after map
 };
@@ -27,14 +36,28 @@ struct Keys {
 /// Reads Keys in their order.
 class LOCKSTEP_API KeyWalk {
  public:
-  explicit KeyWalk(const Keys& keys) noexcept : keys_(&keys) {}
+  explicit KeyWalk(const Keys& keys) noexcept;
+  KeyWalk(const KeyWalk&) = delete;
+  KeyWalk& operator=(const KeyWalk&) = delete;
+  ~KeyWalk();
   [[nodiscard]] std::size_t next_length();
-  [[nodiscard]] std::span<const std::string> next_names(std::size_t count);
+  [[nodiscard]] const std::string& next_name();
+  /// Begins a map of an element that has `size` entries. Returns whether this is the length of the map.
+  [[nodiscard]] bool begin_map(std::size_t size);
+  /// Whether the next key of the map is `name`.
+  [[nodiscard]] bool is_next(const std::string& name);
+  /// Adds a key that the map of the element has, for `throw_other_keys`.
+  void add_found(const std::string& name);
+  /// Throws Error(invalid_argument): the map has the keys of `add_found`. `call` is the prefix of the error text.
+  [[noreturn]] void throw_other_keys(const char* call) const;
 
  private:
   const Keys* keys_;
   std::size_t length_ = 0;
   std::size_t name_ = 0;
+  std::size_t map_ = 0;  // first name of the map that has begun
+  std::size_t map_size_ = 0;
+  std::vector<std::string> found_;
 };
 
 /// The Keys of a dataset's elements. They become known with the first element at the latest, and do not change.
@@ -59,6 +82,21 @@ class LOCKSTEP_API SharedKeys {
  private:
   std::vector<std::shared_ptr<const SharedKeys>> parts_;
   mutable const Keys* known_ = nullptr;  // atomic; set once
+};
+
+/// The SharedKeys of a dataset's elements, and those of a tuple whose children have the keys that are added.
+[[nodiscard]] LOCKSTEP_API std::shared_ptr<const SharedKeys> make_keys();
+class LOCKSTEP_API KeysOfChildren {
+ public:
+  KeysOfChildren();
+  KeysOfChildren(const KeysOfChildren&) = delete;
+  KeysOfChildren& operator=(const KeysOfChildren&) = delete;
+  ~KeysOfChildren();
+  void add(const std::shared_ptr<const SharedKeys>& child);
+  [[nodiscard]] std::shared_ptr<const SharedKeys> keys() const;
+
+ private:
+  std::vector<std::shared_ptr<const SharedKeys>> children_;
 };
 
 /// Number of tensors in an element. If `keys` is set, they determine the number, and `leaves` has no meaning.

@@ -21,6 +21,23 @@ int resolve_axis(int axis, const Shape& shape, std::string_view call) {
   return resolved;
 }
 
+Axes::Axes() = default;
+Axes::Axes(std::nullopt_t) {}
+Axes::Axes(int axis) : axes_{axis} {}
+Axes::Axes(std::initializer_list<int> axes) : axes_(axes) {}
+Axes::Axes(const std::optional<int>& axis) : axes_(axis ? std::vector<int>{*axis} : std::vector<int>{}) {}
+Axes::Axes(const std::vector<int>& axes) : axes_(axes) {}
+Axes::Axes(std::span<const int> axes) : axes_(axes.begin(), axes.end()) {}
+Axes::Axes(const Axes&) = default;
+Axes::Axes(Axes&&) noexcept = default;
+Axes& Axes::operator=(const Axes&) = default;
+Axes& Axes::operator=(Axes&&) noexcept = default;
+Axes::~Axes() = default;
+
+bool Axes::empty() const noexcept { return axes_.empty(); }
+
+std::span<const int> Axes::list() const noexcept { return axes_; }
+
 unsigned Axes::mask(const Shape& shape, std::string_view call) const {
   unsigned result = 0;
   for (const int axis : axes_) {

@@ -159,7 +159,7 @@ void throw_number_out_of_range(DType dtype) {
   throw_error(Code::invalid_argument, "a list in braces: a number is out of the range of {}", to_string(dtype));
 }
 
-Tensor stacked(std::span<const Tensor> parts) {
+Tensor stacked(const std::vector<Tensor>& parts) {
   const Tensor& first = parts.front();
   std::vector<std::int64_t> extents{static_cast<std::int64_t>(parts.size())};
   extents.insert(extents.end(), first.shape().extents().begin(), first.shape().extents().end());

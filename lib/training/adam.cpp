@@ -21,6 +21,8 @@ Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, 
   detail::check_moments("Adam", options_);
 }
 
+std::span<const MirroredVariable<float>> Adam::do_parameters() const { return parameters_; }
+
 std::vector<Variable> Adam::do_state() const {
   std::vector<Variable> state(means_.begin(), means_.end());
   state.insert(state.end(), squares_.begin(), squares_.end());

@@ -88,6 +88,8 @@ Lamb::Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, 
       steps_(strategy.variable<std::int64_t>(0, {.name = "lamb/steps", .trainable = false, .in_host_memory = true})),
       options_(checked(options)) {}
 
+std::span<const MirroredVariable<float>> Lamb::do_parameters() const { return parameters_; }
+
 std::vector<Variable> Lamb::do_state() const {
   std::vector<Variable> state(means_.begin(), means_.end());
   state.insert(state.end(), squares_.begin(), squares_.end());

@@ -16,6 +16,8 @@ Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, co
   if (momentum_ > 0.0F) movements_ = detail::zeros_like(strategy, parameters_, "momentum");
 }
 
+std::span<const MirroredVariable<float>> Sgd::do_parameters() const { return parameters_; }
+
 std::vector<Variable> Sgd::do_state() const { return {movements_.begin(), movements_.end()}; }
 
 void Sgd::do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) {

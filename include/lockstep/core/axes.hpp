@@ -20,19 +20,24 @@ namespace lockstep {
 /// order), and from std::nullopt (no axis). Negative axes count from the end: -1 is the last axis. Value type.
 class LOCKSTEP_API Axes {
  public:
-  Axes() = default;
+  Axes();
   // NOLINTBEGIN(google-explicit-constructor): axes are written as a number, a list or std::nullopt
-  Axes(std::nullopt_t) {}
-  Axes(int axis) : axes_{axis} {}
-  Axes(std::initializer_list<int> axes) : axes_(axes) {}
-  Axes(const std::optional<int>& axis) : axes_(axis ? std::vector<int>{*axis} : std::vector<int>{}) {}
-  Axes(const std::vector<int>& axes) : axes_(axes) {}
-  Axes(std::span<const int> axes) : axes_(axes.begin(), axes.end()) {}
+  Axes(std::nullopt_t);
+  Axes(int axis);
+  Axes(std::initializer_list<int> axes);
+  Axes(const std::optional<int>& axis);
+  Axes(const std::vector<int>& axes);
+  Axes(std::span<const int> axes);
   // NOLINTEND(google-explicit-constructor)
+  Axes(const Axes&);
+  Axes(Axes&&) noexcept;
+  Axes& operator=(const Axes&);
+  Axes& operator=(Axes&&) noexcept;
+  ~Axes();
 
-  [[nodiscard]] bool empty() const noexcept { return axes_.empty(); }
+  [[nodiscard]] bool empty() const noexcept;
   /// The axes in the order in which they were given.
-  [[nodiscard]] std::span<const int> list() const noexcept { return axes_; }
+  [[nodiscard]] std::span<const int> list() const noexcept;
 
   /// A bit set over the axes of `shape`: bit i is set if axis i is in the list. Local. Throws Error(invalid_argument),
   /// whose text begins with `call`, if an axis is out of range for `shape` or is given twice.

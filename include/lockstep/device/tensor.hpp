@@ -26,7 +26,7 @@ namespace detail {
 
 /// A tensor with a copy of `parts`, of which there is at least one, along a new first axis. Throws
 /// Error(invalid_argument) if their shapes differ.
-[[nodiscard]] LOCKSTEP_API Tensor stacked(std::span<const Tensor> parts);
+[[nodiscard]] LOCKSTEP_API Tensor stacked(const std::vector<Tensor>& parts);
 /// Throws Error(invalid_argument): a number in a list in braces is not one of `dtype`.
 [[noreturn]] LOCKSTEP_API void throw_number_out_of_range(DType dtype);
 /// If `tensor` is in host memory and `device` is a CPU, `tensor` is on `device` afterwards. Copies no elements, because

@@ -32,7 +32,7 @@ class LOCKSTEP_API Adam final : public Optimizer {
   Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const AdamOptions& options = {});
 
  private:
-  [[nodiscard]] std::span<const MirroredVariable<float>> do_parameters() const override { return parameters_; }
+  [[nodiscard]] std::span<const MirroredVariable<float>> do_parameters() const override;
   [[nodiscard]] std::vector<Variable> do_state() const override;
   void do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) override;
 

@@ -26,7 +26,7 @@ class LOCKSTEP_API Sgd final : public Optimizer {
   Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const SgdOptions& options = {});
 
  private:
-  [[nodiscard]] std::span<const MirroredVariable<float>> do_parameters() const override { return parameters_; }
+  [[nodiscard]] std::span<const MirroredVariable<float>> do_parameters() const override;
   [[nodiscard]] std::vector<Variable> do_state() const override;
   void do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) override;
 

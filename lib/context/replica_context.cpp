@@ -40,6 +40,12 @@ void ReplicaContext::begin(std::string_view call) {
   structure_.clear();
 }
 
+void ReplicaContext::add_input(const IndexedSlices& leaf) { sparse_inputs_.push_back(&leaf); }
+void ReplicaContext::add_output(IndexedSlices& leaf) { sparse_outputs_.push_back(&leaf); }
+void ReplicaContext::add_view(const ConstTensorView& view) { inputs_.push_back(view); }
+void ReplicaContext::add_output_view(const TensorView& view) { outputs_.push_back(view); }
+bool ReplicaContext::has_sparse_inputs() const noexcept { return !sparse_inputs_.empty(); }
+
 void ReplicaContext::all_reduce_views(ReduceOp op, const CommunicationOptions& options) {
   step_.meet(local_, {.kind = CallKind::all_reduce,
                       .op = op,

@@ -50,6 +50,28 @@ Tensor copied_to(const Tensor& tensor, Device place) {
 
 }  // namespace
 
+ResultPlaces::ResultPlaces(Device device) noexcept : device_(device) {}
+ResultPlaces::ResultPlaces(std::span<const Device> devices) noexcept : devices_(devices) {}
+ResultPlaces::ResultPlaces(std::vector<Device> devices) noexcept : own_(std::move(devices)), devices_(own_) {}
+ResultPlaces::ResultPlaces(ResultPlaces&&) noexcept = default;
+ResultPlaces& ResultPlaces::operator=(ResultPlaces&&) noexcept = default;
+ResultPlaces::~ResultPlaces() = default;
+
+LeafList::LeafList(LeafList&&) noexcept = default;
+LeafList::~LeafList() = default;
+
+void LeafList::add_view(const ConstTensorView& view) { inputs_.push_back(view); }
+void LeafList::add_slices(const IndexedSlices& slices) { slices_.push_back(&slices); }
+void LeafList::add_output_view(const TensorView& view) { outputs_.push_back(view); }
+void LeafList::add_slices_output(IndexedSlices& slices) { slices_outputs_.push_back(&slices); }
+
+std::size_t LeafList::size() const noexcept { return is_reduced_.size(); }
+bool LeafList::is_reduced(std::size_t k) const noexcept { return is_reduced_[k] != 0; }
+std::size_t LeafList::dense_size() const noexcept { return input_ends_.size(); }
+std::span<const std::vector<const IndexedSlices*>> LeafList::sparse_inputs() const { return sparse_inputs_; }
+std::span<const std::vector<IndexedSlices*>> LeafList::sparse_outputs() const { return sparse_outputs_; }
+std::span<const std::vector<Device>> LeafList::sparse_places() const { return sparse_places_; }
+
 LeafList::LeafList(ReduceOp op, const Sharing& sharing, std::shared_ptr<MemoryResource> memory)
     : op_(op), sharing_(sharing), memory_(std::move(memory)) {}
 

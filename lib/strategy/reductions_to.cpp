@@ -104,6 +104,22 @@ LeafList StrategyExtended::begin_reduction(std::string_view call, const ReduceOp
   return strategy_.begin_reduction(call, op);
 }
 
+Destinations::Destinations(const Variable& variable) : kind_(Kind::variable), variable_(variable) {}
+Destinations::Destinations(const Tensor& value) : Destinations(value.device()) {}
+Destinations::Destinations(Device device) : kind_(Kind::device), device_(device) {}
+Destinations::Destinations(std::string_view device) : kind_(Kind::name), name_(device) {}
+Destinations::Destinations(const char* device) : Destinations(std::string_view(device)) {}
+Destinations::Destinations(const std::string& device) : Destinations(std::string_view(device)) {}
+Destinations::Destinations(Components components) : kind_(Kind::components), components_(std::move(components)) {}
+Destinations::Destinations(const Destinations&) = default;
+Destinations::Destinations(Destinations&&) noexcept = default;
+Destinations& Destinations::operator=(const Destinations&) = default;
+Destinations& Destinations::operator=(Destinations&&) noexcept = default;
+Destinations::~Destinations() = default;
+
+ComparedDestinations::ComparedDestinations() = default;
+ComparedDestinations::~ComparedDestinations() = default;
+
 void StrategyExtended::run_reduction(std::string_view call, const LeafList& leaves,
                                      const ComparedDestinations& compared, const CommunicationOptions& options) {
   const detail::ComparedArguments arguments(strategy_.communicator(), compared.text());
@@ -117,8 +133,8 @@ ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinatio
   return detail::propagate(*this, [&] {
     ResultPlaces places = places_here(call, destinations);
     if (strategy_.communicator().size() > 1) {
-      const bool is_value = std::holds_alternative<Variable>(destinations.where_) ||
-                            std::holds_alternative<Destinations::Components>(destinations.where_);
+      const bool is_value = destinations.kind_ == Destinations::Kind::variable ||
+                            destinations.kind_ == Destinations::Kind::components;
       add_destination(compared, places, is_value, strategy_.communicator().layout());
     }
     return places;
@@ -126,10 +142,11 @@ ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinatio
 }
 
 ResultPlaces StrategyExtended::places_here(std::string_view call, const Destinations& destinations) const {
-  if (const auto* name = std::get_if<std::string>(&destinations.where_)) {
-    return ResultPlaces(device_here(parsed_destination(call, *name, task_of(strategy_.cluster_resolver())), call));
+  if (destinations.kind_ == Destinations::Kind::name) {
+    const DeviceTask task = task_of(strategy_.cluster_resolver());
+    return ResultPlaces(device_here(parsed_destination(call, destinations.name_, task), call));
   }
-  if (const auto* device = std::get_if<Device>(&destinations.where_)) return ResultPlaces(device_here(*device, call));
+  if (destinations.kind_ == Destinations::Kind::device) return ResultPlaces(device_here(destinations.device_, call));
   const std::vector<Device>& own = strategy_.team_->devices();
   const auto of_copies = [&own](int count, const auto& device_of) {
     const auto is_own = [&](int i) { return device_of(i) == own[static_cast<std::size_t>(i)]; };
@@ -141,10 +158,10 @@ ResultPlaces StrategyExtended::places_here(std::string_view call, const Destinat
     for (int i = 0; i < count; ++i) devices.push_back(device_of(i));
     return ResultPlaces(std::move(devices));
   };
-  if (const auto* variable = std::get_if<Variable>(&destinations.where_)) {
+  if (const auto& variable = destinations.variable_) {
     return of_copies(variable->component_count(), [&](int i) { return variable->component(i).device(); });
   }
-  const auto& components = std::get<Destinations::Components>(destinations.where_);
+  const Destinations::Components& components = destinations.components_;
   const bool are_one_per_replica = static_cast<std::size_t>(components.count) == own.size();
   return of_copies(components.count, [&](int i) {
     const auto k = static_cast<std::size_t>(i);

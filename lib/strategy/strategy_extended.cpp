@@ -31,6 +31,12 @@ bool StrategyExtended::variable_created_in_scope(const Variable& variable) const
   return &owner == strategy_.team_.get() || (owner.is_default() && strategy_.team_->is_default());
 }
 
+ColocateScope::ColocateScope(std::vector<Device> devices, std::optional<Variable> variable)
+    : devices_(std::move(devices)), variable_(std::move(variable)) {}
+ColocateScope::~ColocateScope() = default;
+
+std::span<const Device> ColocateScope::devices() const noexcept { return devices_; }
+
 const Variable& ColocateScope::variable() const {
   if (!variable_) {
     detail::throw_error(Code::failed_precondition,

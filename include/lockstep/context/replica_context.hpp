@@ -165,7 +165,7 @@ class LOCKSTEP_API ReplicaContext {
   [[nodiscard]] auto all_gather(const Tree& tree, int axis, const CommunicationOptions& options = {}) {
     begin("all_gather", tree);
     for_each_leaf(tree, [this](const auto& leaf) { this->add_input(leaf); });
-    if (!sparse_inputs_.empty()) detail::throw_sparse_not_gathered("all_gather");
+    if (has_sparse_inputs()) detail::throw_sparse_not_gathered("all_gather");
     const std::vector<Tensor> results = gather_views(axis, options);
     std::size_t k = 0;
     return map_leaves(tree, [&]<class Leaf>(const Leaf&) { return detail::gathered_leaf<Leaf>(results[k++]); });
@@ -309,20 +309,23 @@ class LOCKSTEP_API ReplicaContext {
   template <class Leaf>
   void add_input(const Leaf& leaf) {
     static_cast<void>(detail::can_be_reduced<Leaf, detail::is_not_tensor>());
-    inputs_.push_back(tensor_traits<Leaf>::view(leaf));
+    add_view(tensor_traits<Leaf>::view(leaf));
   }
-  void add_input(const IndexedSlices& leaf) { sparse_inputs_.push_back(&leaf); }
+  void add_input(const IndexedSlices& leaf);
   template <class Leaf>
   void add_output(Leaf& leaf) {
-    outputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(leaf));
+    add_output_view(tensor_traits<std::remove_const_t<Leaf>>::view(leaf));
   }
-  void add_output(IndexedSlices& leaf) { sparse_outputs_.push_back(&leaf); }
+  void add_output(IndexedSlices& leaf);
+  void add_view(const ConstTensorView& view);
+  void add_output_view(const TensorView& view);
   template <class Tree, class ResultTree>
   void add_leaves(Tree& tree, ResultTree& result) {
     for_each_leaf(tree, [this](auto& leaf) { this->add_input(leaf); });
     for_each_leaf(result, [this](auto& leaf) { this->add_output(leaf); });
   }
   void set_has_data(bool has_data) noexcept { has_data_ = has_data; }
+  [[nodiscard]] bool has_sparse_inputs() const noexcept;
   void begin(std::string_view call);  // checks the caller, clears the views of the previous call
   template <class Tree>
   void begin(std::string_view call, const Tree& tree) {

@@ -14,6 +14,8 @@
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,16 +40,21 @@ class LOCKSTEP_API Destinations {
  public:
   // NOLINTBEGIN(google-explicit-constructor): the value, variable, device or name stands for itself
   template <class T>
-  Destinations(const PerReplica<T>& value) : where_(components_of(value)) {}
+  Destinations(const PerReplica<T>& value) : Destinations(components_of(value)) {}
   template <class T>
-  Destinations(const Mirrored<T>& value) : where_(components_of(value)) {}
-  Destinations(const Variable& variable) : where_(variable) {}
-  Destinations(const Tensor& value) : where_(value.device()) {}
-  Destinations(Device device) : where_(device) {}
-  Destinations(std::string_view device) : where_(std::string(device)) {}
-  Destinations(const char* device) : where_(std::string(device)) {}
-  Destinations(const std::string& device) : where_(device) {}
+  Destinations(const Mirrored<T>& value) : Destinations(components_of(value)) {}
+  Destinations(const Variable& variable);
+  Destinations(const Tensor& value);
+  Destinations(Device device);
+  Destinations(std::string_view device);
+  Destinations(const char* device);
+  Destinations(const std::string& device);
   // NOLINTEND(google-explicit-constructor)
+  Destinations(const Destinations&);
+  Destinations(Destinations&&) noexcept;
+  Destinations& operator=(const Destinations&);
+  Destinations& operator=(Destinations&&) noexcept;
+  ~Destinations();
 
  private:
   friend class StrategyExtended;
@@ -57,6 +64,7 @@ class LOCKSTEP_API Destinations {
     int count = 0;
     std::vector<Device> devices = {};  // by component; empty for numbers and vectors
   };
+  explicit Destinations(Components components);
 
   template <class Value>
   static Components components_of(const Value& value) {
@@ -72,12 +80,22 @@ class LOCKSTEP_API Destinations {
     return result;
   }
 
-  std::variant<Device, std::string, Variable, Components> where_;
+  enum class Kind : std::uint8_t { device, name, variable, components };
+  Kind kind_;
+  Device device_;                     // of the kind device
+  std::string name_;                  // of the kind name
+  std::optional<Variable> variable_;  // of the kind variable
+  Components components_;             // of the kind components
 };
 
 /// The destinations of one call, which the ranks compare as text.
 class LOCKSTEP_API ComparedDestinations {
  public:
+  ComparedDestinations();
+  ComparedDestinations(const ComparedDestinations&) = delete;
+  ComparedDestinations& operator=(const ComparedDestinations&) = delete;
+  ~ComparedDestinations();
+
   /// Adds the only device of a destination. The numbers of GPUs differ between ranks, so that all GPUs are equal.
   void add_device(Device device);
   /// Adds a value or a variable, whose devices differ between ranks.

@@ -59,17 +59,16 @@ class LOCKSTEP_API [[nodiscard]] ColocateScope {
  public:
   ColocateScope(const ColocateScope&) = delete;
   ColocateScope& operator=(const ColocateScope&) = delete;
-  ~ColocateScope() = default;
+  ~ColocateScope();
 
   /// The devices that were given, or the devices of the variable that was given.
-  [[nodiscard]] std::span<const Device> devices() const noexcept { return devices_; }
+  [[nodiscard]] std::span<const Device> devices() const noexcept;
   /// Throws Error(failed_precondition) if devices were given.
   [[deprecated("use devices()")]] [[nodiscard]] const Variable& variable() const;
 
  private:
   friend class StrategyExtended;
-  ColocateScope(std::vector<Device> devices, std::optional<Variable> variable)
-      : devices_(std::move(devices)), variable_(std::move(variable)) {}
+  ColocateScope(std::vector<Device> devices, std::optional<Variable> variable);
 
   std::vector<Device> devices_;
   std::optional<Variable> variable_;

@@ -47,14 +47,15 @@ struct Sharing {
 };
 
 /// Devices of the copies of a result: one device, or a list of devices.
-class ResultPlaces {
+class LOCKSTEP_API ResultPlaces {
  public:
-  explicit ResultPlaces(Device device) noexcept : device_(device) {}
+  explicit ResultPlaces(Device device) noexcept;
   /// Refers to the list `devices`, which must outlive the object and must not be empty.
-  explicit ResultPlaces(std::span<const Device> devices) noexcept : devices_(devices) {}
-  explicit ResultPlaces(std::vector<Device> devices) noexcept : own_(std::move(devices)), devices_(own_) {}
-  ResultPlaces(ResultPlaces&&) noexcept = default;
-  ResultPlaces& operator=(ResultPlaces&&) noexcept = default;
+  explicit ResultPlaces(std::span<const Device> devices) noexcept;
+  explicit ResultPlaces(std::vector<Device> devices) noexcept;
+  ResultPlaces(ResultPlaces&&) noexcept;
+  ResultPlaces& operator=(ResultPlaces&&) noexcept;
+  ~ResultPlaces();
 
   [[nodiscard]] int size() const noexcept { return devices_.empty() ? 1 : static_cast<int>(devices_.size()); }
   [[nodiscard]] Device operator[](int copy) const noexcept {
@@ -74,6 +75,8 @@ class LOCKSTEP_API LeafList {
  public:
   /// Tensors in host memory that are results are allocated from `memory`.
   LeafList(ReduceOp op, const Sharing& sharing, std::shared_ptr<MemoryResource> memory);
+  LeafList(LeafList&&) noexcept;
+  ~LeafList();
   [[nodiscard]] ReduceOp op() const noexcept { return op_; }
   /// Throws Error(invalid_argument) unless the value was made for the replicas of this rank.
   template <class T>
@@ -100,9 +103,9 @@ class LOCKSTEP_API LeafList {
   template <class Component>
   void add_component(const Component& component) {
     if constexpr (std::same_as<Component, IndexedSlices>) {
-      slices_.push_back(&component);
+      add_slices(component);
     } else {
-      inputs_.push_back(tensor_traits<Component>::view(component));
+      add_view(tensor_traits<Component>::view(component));
     }
   }
   void end_components();
@@ -115,17 +118,17 @@ class LOCKSTEP_API LeafList {
   /// As begin, for a reduction along axes, which also needs the components of a leaf that is one value. Does not throw.
   void begin_value(LeafKind kind);
 
-  [[nodiscard]] std::size_t size() const noexcept { return is_reduced_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept;
   /// Whether leaf k is reduced over replicas.
-  [[nodiscard]] bool is_reduced(std::size_t k) const noexcept { return is_reduced_[k] != 0; }
+  [[nodiscard]] bool is_reduced(std::size_t k) const noexcept;
   /// Adds a result of the first reduced leaf that has no results yet. After the last result of the leaf, call
   /// end_outputs with the devices of the results.
   template <class Result>
   void add_output(Result& result) {
     if constexpr (std::same_as<Result, IndexedSlices>) {
-      slices_outputs_.push_back(&result);
+      add_slices_output(result);
     } else {
-      outputs_.push_back(tensor_traits<Result>::view(result));
+      add_output_view(tensor_traits<Result>::view(result));
     }
   }
   void end_outputs(const ResultPlaces& places);
@@ -139,13 +142,18 @@ class LOCKSTEP_API LeafList {
 
   /// The dense leaves with their results, as items that refer to the memory of this list.
   [[nodiscard]] std::vector<Item> items() const;
-  [[nodiscard]] std::size_t dense_size() const noexcept { return input_ends_.size(); }
+  [[nodiscard]] std::size_t dense_size() const noexcept;
   [[nodiscard]] std::span<const ConstTensorView> components(std::size_t dense_leaf) const;
-  [[nodiscard]] std::span<const std::vector<const IndexedSlices*>> sparse_inputs() const { return sparse_inputs_; }
-  [[nodiscard]] std::span<const std::vector<IndexedSlices*>> sparse_outputs() const { return sparse_outputs_; }
-  [[nodiscard]] std::span<const std::vector<Device>> sparse_places() const { return sparse_places_; }
+  [[nodiscard]] std::span<const std::vector<const IndexedSlices*>> sparse_inputs() const;
+  [[nodiscard]] std::span<const std::vector<IndexedSlices*>> sparse_outputs() const;
+  [[nodiscard]] std::span<const std::vector<Device>> sparse_places() const;
 
  private:
+  void add_view(const ConstTensorView& view);
+  void add_slices(const IndexedSlices& slices);
+  void add_output_view(const TensorView& view);
+  void add_slices_output(IndexedSlices& slices);
+
   ReduceOp op_;
   Sharing sharing_;
   std::shared_ptr<MemoryResource> memory_;

@@ -112,7 +112,7 @@ void Plan::State::require_buffers() {
   frees = now;
 }
 
-Plan::Plan(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Plan::Plan(Owned<State> state) noexcept : state_(std::move(state)) {}
 Plan::Plan(Plan&&) noexcept = default;
 Plan& Plan::operator=(Plan&&) noexcept = default;
 Plan::~Plan() = default;

@@ -22,7 +22,7 @@ detail::MemoryBlocks detail::blocks_of(std::span<const Item> items) {
 }
 
 Request::Request() noexcept = default;
-Request::Request(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Request::Request(Owned<State> state) noexcept : state_(std::move(state)) {}
 Request::Request(Request&&) noexcept = default;
 
 Request& Request::operator=(Request&& other) noexcept {
@@ -47,7 +47,7 @@ void Request::finish() noexcept {
 void Request::wait() {
   if (!state_) return;
   // the outcome is reported only once: after this call the request is complete, even if the call throws
-  const std::unique_ptr<State> state = std::move(state_);
+  const Owned<State> state = std::move(state_);
   state->engine->wait(*state->use.operation());
 }
 
@@ -88,7 +88,7 @@ void Request::when_complete(Function<void(const Error*)> callback) {
     callback(nullptr);
     return;
   }
-  const auto held = std::make_shared<detail::Owned<State>>(std::move(state_));
+  const auto held = std::make_shared<Owned<State>>(std::move(state_));
   // the engine will own the state, so the state must not own the engine
   const std::shared_ptr<detail::Engine> engine = std::move((*held)->engine);
   try {

@@ -12,7 +12,7 @@
 
 namespace lockstep::input {
 
-Tensor stacked(std::span<const Tensor> parts) {
+Tensor stacked(const std::vector<Tensor>& parts) {
   if (parts.empty()) {
     detail::throw_error(Code::invalid_argument,
                         "array_dataset: a list of arrays is empty, so its dtype and shape are unknown; use an array "

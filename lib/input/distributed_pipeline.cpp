@@ -67,7 +67,7 @@ bool DistributedReader::Implementation::next(StepBatches& batches) {
   return more;
 }
 
-DistributedReader::DistributedReader(std::unique_ptr<Implementation> implementation) noexcept
+DistributedReader::DistributedReader(Owned<Implementation> implementation) noexcept
     : implementation_(std::move(implementation)) {}
 DistributedReader::DistributedReader(DistributedReader&&) noexcept = default;
 DistributedReader& DistributedReader::operator=(DistributedReader&&) noexcept = default;

@@ -41,14 +41,14 @@ std::uint64_t PassCounter::next() const noexcept {
   return static_cast<std::atomic<std::uint64_t>*>(count_.get())->fetch_add(1, std::memory_order_relaxed);
 }
 
-Reader::Reader(std::unique_ptr<Cursor> cursor) noexcept : cursor_(std::move(cursor)) {}
+Reader::Reader(Owned<Cursor> cursor) noexcept : cursor_(std::move(cursor)) {}
 Reader::Reader(Reader&&) noexcept = default;
 Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader::~Reader() = default;
 
 bool Reader::next(Leaves& element) {
   if (!cursor_) return false;
-  std::unique_ptr<Cursor> cursor = std::move(cursor_);  // destroyed at the end of the pass, or if reading throws
+  Owned<Cursor> cursor = std::move(cursor_);  // destroyed at the end of the pass, or if reading throws
   if (!cursor->advance()) return false;
   cursor->read(element);
   cursor_ = std::move(cursor);

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lockstep::detail {
+namespace lockstep {
 
 /// Owns an object of an incomplete type, as std::unique_ptr does. A std::unique_ptr member costs a hundred
 /// instantiations per type in every file that includes its header.
@@ -18,11 +18,11 @@ class Owned {
   Owned() noexcept = default;
   // NOLINTBEGIN(google-explicit-constructor): as std::unique_ptr
   Owned(std::nullptr_t /*none*/) noexcept {}
-  /// Takes the object of a std::unique_ptr<T>.
+  /// Takes the object of a std::unique_ptr<T>, or of a pointer to a class that is derived from T.
   template <class Pointer>
     requires(!std::is_lvalue_reference_v<Pointer> && !std::same_as<Pointer, Owned> &&
              requires(Pointer& pointer) {
-               { pointer.release() } -> std::same_as<T*>;
+               { pointer.release() } -> std::convertible_to<T*>;
              })
   Owned(Pointer&& pointer) noexcept : object_(pointer.release()) {}
   // NOLINTEND(google-explicit-constructor)
@@ -53,4 +53,4 @@ class Owned {
   T* object_ = nullptr;
 };
 
-}  // namespace lockstep::detail
+}  // namespace lockstep

@@ -248,7 +248,7 @@ class LOCKSTEP_API Checkpoint {
             }};
   }
 
-  detail::Owned<Implementation> implementation_;
+  Owned<Implementation> implementation_;
 };
 
 }  // namespace lockstep

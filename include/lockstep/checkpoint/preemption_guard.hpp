@@ -81,7 +81,7 @@ class LOCKSTEP_API PreemptionGuard {
  private:
   class Handlers;
   Communicator communicator_;
-  detail::Owned<Handlers> handlers_;
+  Owned<Handlers> handlers_;
   int check_every_;
   std::int64_t calls_ = 0;
   bool stopping_ = false;

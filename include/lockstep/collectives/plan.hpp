@@ -36,9 +36,9 @@ class LOCKSTEP_API Plan {
  private:
   friend class Communicator;
   struct State;
-  explicit Plan(std::unique_ptr<State> state) noexcept;
+  explicit Plan(Owned<State> state) noexcept;
 
-  detail::Owned<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace lockstep

@@ -63,10 +63,10 @@ class LOCKSTEP_API Request {
   friend class Communicator;
   friend class Plan;
   struct State;
-  explicit Request(std::unique_ptr<State> state) noexcept;
+  explicit Request(Owned<State> state) noexcept;
   void finish() noexcept;
 
-  detail::Owned<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace lockstep

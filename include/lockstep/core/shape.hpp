@@ -38,7 +38,7 @@ class LOCKSTEP_API Shape {
   /// Product of the extents.
   [[nodiscard]] constexpr std::int64_t element_count() const noexcept {
     std::int64_t count = 1;
-    for (const std::int64_t extent : extents()) count *= extent;
+    for (int axis = 0; axis < rank_; ++axis) count *= (*this)[axis];
     return count;
   }
   friend bool operator==(const Shape& a, const Shape& b) noexcept = default;

@@ -26,7 +26,7 @@ namespace input {
 
 /// A tensor whose row i is `parts[i]`. Throws Error(invalid_argument) if `parts` is empty, or if the parts differ in
 /// dtype or shape.
-[[nodiscard]] LOCKSTEP_API Tensor stacked(std::span<const Tensor> parts);
+[[nodiscard]] LOCKSTEP_API Tensor stacked(const std::vector<Tensor>& parts);
 
 template <class T>
 inline constexpr bool is_map_by_string = false;

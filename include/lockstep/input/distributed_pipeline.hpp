@@ -52,7 +52,7 @@ namespace lockstep::input {
 class LOCKSTEP_API DistributedReader {
  public:
   class Implementation;
-  explicit DistributedReader(std::unique_ptr<Implementation> implementation) noexcept;
+  explicit DistributedReader(Owned<Implementation> implementation) noexcept;
   DistributedReader(DistributedReader&&) noexcept;
   DistributedReader& operator=(DistributedReader&&) noexcept;
   ~DistributedReader();
@@ -69,7 +69,7 @@ class LOCKSTEP_API DistributedReader {
   [[nodiscard]] double wait_seconds() const noexcept;
 
  private:
-  detail::Owned<Implementation> implementation_;
+  Owned<Implementation> implementation_;
 };
 
 /// A dataset distributed to the replicas. Shared handle: copies share the pass number. Thread-safety: any thread.

@@ -80,7 +80,7 @@ class Node;
 /// Reads the elements of one pass in order. Move-only. Thread-safety: one thread at a time.
 class LOCKSTEP_API Reader {
  public:
-  explicit Reader(std::unique_ptr<Cursor> cursor) noexcept;
+  explicit Reader(Owned<Cursor> cursor) noexcept;
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
   ~Reader();
@@ -90,7 +90,7 @@ class LOCKSTEP_API Reader {
   bool next(Leaves& element);
 
  private:
-  detail::Owned<Cursor> cursor_;
+  Owned<Cursor> cursor_;
 };
 
 /// Numbers the passes of a dataset, from 0. Copies share the count. Thread-safety: any thread.

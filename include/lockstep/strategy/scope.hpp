@@ -47,7 +47,7 @@ class LOCKSTEP_API [[nodiscard]] Scope {
   friend class Strategy;
   explicit Scope(Strategy& strategy);
 
-  detail::Owned<ScopeRecord> record_;
+  Owned<ScopeRecord> record_;
 };
 
 }  // namespace lockstep

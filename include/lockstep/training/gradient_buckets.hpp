@@ -114,7 +114,7 @@ class LOCKSTEP_API GradientBuckets {
 
  private:
   struct State;
-  detail::Owned<State> state_;
+  Owned<State> state_;
 };
 
 /// As long as an object of this class exists, a step of `buckets` is a micro-batch without an exchange: `ready` and

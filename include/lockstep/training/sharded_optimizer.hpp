@@ -75,7 +75,7 @@ class LOCKSTEP_API ShardedOptimizer {
 
  private:
   struct State;
-  detail::Owned<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace lockstep

@@ -30,7 +30,7 @@ class LOCKSTEP_API VariableSlot {
 
  private:
   struct State;
-  detail::Owned<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace detail

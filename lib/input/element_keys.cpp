@@ -104,7 +104,8 @@ const Keys& SharedKeys::get() const {
 const Keys& SharedKeys::set(Keys keys) const {
   auto mine = std::make_unique<const Keys>(std::move(keys));
   const Keys* there = nullptr;
-  if (std::atomic_ref(known_).compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel)) return *mine.release();
+  if (std::atomic_ref(known_).compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel))
+    return *mine.release();
   return *there;
 }
 

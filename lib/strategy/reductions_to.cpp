@@ -133,8 +133,8 @@ ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinatio
   return detail::propagate(*this, [&] {
     ResultPlaces places = places_here(call, destinations);
     if (strategy_.communicator().size() > 1) {
-      const bool is_value = destinations.kind_ == Destinations::Kind::variable ||
-                            destinations.kind_ == Destinations::Kind::components;
+      const bool is_value =
+          destinations.kind_ == Destinations::Kind::variable || destinations.kind_ == Destinations::Kind::components;
       add_destination(compared, places, is_value, strategy_.communicator().layout());
     }
     return places;

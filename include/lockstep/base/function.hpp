@@ -52,7 +52,8 @@ class Function<R(Args...)> {
     if constexpr (std::constructible_from<Callable, std::nullptr_t>) {
       if (!fn) return;
     }
-    callable_ = std::make_shared<Callable>(std::forward<F>(fn));
+    // NOLINTNEXTLINE(modernize-make-shared): costs more to compile
+    callable_ = std::shared_ptr<Callable>(new Callable(std::forward<F>(fn)));
     call_ = [](void* callable, Args... args) -> R {
       if constexpr (std::is_void_v<R>) {
         detail::invoke(*static_cast<Callable*>(callable), std::forward<Args>(args)...);

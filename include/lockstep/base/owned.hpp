@@ -43,9 +43,7 @@ class Owned {
   [[nodiscard]] T& operator*() const noexcept { return *object_; }
   [[nodiscard]] T* operator->() const noexcept { return object_; }
   [[nodiscard]] explicit operator bool() const noexcept { return object_ != nullptr; }
-  [[nodiscard]] friend bool operator==(const Owned& owned, std::nullptr_t) noexcept {
-    return owned.object_ == nullptr;
-  }
+  [[nodiscard]] friend bool operator==(const Owned& owned, std::nullptr_t) noexcept { return owned.object_ == nullptr; }
   [[nodiscard]] T* release() noexcept { return std::exchange(object_, nullptr); }
   void reset() noexcept { delete release(); }
 

@@ -32,15 +32,19 @@ struct tensor_traits<T> {
 template <Element T, class Allocator>
   requires(!std::same_as<T, bool>)
 struct tensor_traits<std::vector<T, Allocator>> {
-  static TensorView view(std::vector<T, Allocator>& value) { return view_of(std::span<T>(value)); }
-  static ConstTensorView view(const std::vector<T, Allocator>& value) { return view_of(std::span<const T>(value)); }
+  static TensorView view(std::vector<T, Allocator>& value) { return view_of(std::span<T>(value.data(), value.size())); }
+  static ConstTensorView view(const std::vector<T, Allocator>& value) {
+    return view_of(std::span<const T>(value.data(), value.size()));
+  }
 };
 
 /// A std::array of elements has one axis.
 template <Element T, std::size_t n>
 struct tensor_traits<std::array<T, n>> {
-  static TensorView view(std::array<T, n>& value) { return view_of(std::span<T>(value)); }
-  static ConstTensorView view(const std::array<T, n>& value) { return view_of(std::span<const T>(value)); }
+  static TensorView view(std::array<T, n>& value) { return view_of(std::span<T>(value.data(), value.size())); }
+  static ConstTensorView view(const std::array<T, n>& value) {
+    return view_of(std::span<const T>(value.data(), value.size()));
+  }
 };
 
 /// A span does not own its elements. Writing through a span changes the elements, even if the span itself is const.

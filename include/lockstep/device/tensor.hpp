@@ -71,7 +71,8 @@ class LOCKSTEP_API Tensor {
   }
   template <Element T>
   [[nodiscard]] static Tensor from(const std::vector<T>& elements) {
-    return from(std::span<const T>(elements), Shape{static_cast<std::int64_t>(elements.size())});
+    return from(std::span<const T>(elements.data(), elements.size()),
+                Shape{static_cast<std::int64_t>(elements.size())});
   }
   /// A list in braces: `from({1.0F, 2.0F})` has shape [2], and `from({{1, 2}, {3, 4}})` shape [2, 2] and dtype i32. All
   /// numbers must have the same type. Throws Error(invalid_argument) if the lists of one list have different lengths.

@@ -53,7 +53,10 @@ class InputPosition {
   using value_type = Value;
   using difference_type = std::ptrdiff_t;
 
-  explicit InputPosition(Source source) : source_(std::make_shared<Source>(std::move(source))) { ++*this; }
+  explicit InputPosition(Source source)
+      : source_(new Source(std::move(source))) {  // NOLINT: std::make_shared costs more to compile
+    ++*this;
+  }
 
   [[nodiscard]] const Value& operator*() const noexcept { return *current_; }
   [[nodiscard]] const Value* operator->() const noexcept { return &*current_; }

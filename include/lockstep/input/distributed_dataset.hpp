@@ -208,7 +208,7 @@ template <class Fn>
       const int first = communicator.layout().first(communicator.rank());
       const Dataset<T> dataset =
           detail::invoke(fn, per_replica ? InputContext(replicas, first + i, replicas)
-                                      : InputContext(communicator.size(), communicator.rank(), replicas));
+                                         : InputContext(communicator.size(), communicator.rank(), replicas));
       local.push_back(dataset.pipeline_of(form, "distribute_datasets_from_function"));
     }
     return DistributedDataset<T>(distribute_local_pipelines(local, form.structure(), communicator, options, devices),

@@ -45,7 +45,7 @@ class LOCKSTEP_API BucketExchange {
 /// outputs the values that the optimizer gets, equal on all replicas. `items` and the tensors stay valid as long as the
 /// exchange exists. `op` is the op of the options. Exchanges must make the same calls in the same order on all ranks.
 using CommunicationHook = Function<std::unique_ptr<BucketExchange>(const Communicator& communicator,
-                                                                        std::span<const Item> items, ReduceOp op)>;
+                                                                   std::span<const Item> items, ReduceOp op)>;
 
 /// Exchanges f32 tensors as bf16: half the bytes. Each replica rounds its tensor to bf16 (8 bits of precision); the sum
 /// is computed in f32, along the canonical tree, and rounded to bf16 once. So the result differs from that of f32, by

@@ -35,7 +35,6 @@ class LOCKSTEP_API VariableSlot {
 
 }  // namespace detail
 
-
 /// A variable that is created at its first use, for library code that does not know in which context it is called. V is
 /// Variable, MirroredVariable<T> or SyncOnReadVariable<T>.
 ///
@@ -60,9 +59,7 @@ class LazyVariable {
     return V(variable_.set(detail::invoke(make)));  // `make` runs without a lock: the replicas wait for each other
   }
   /// Whether the variable has been created.
-  [[nodiscard]] bool is_made() const {
-    return variable_.find() != nullptr;
-  }
+  [[nodiscard]] bool is_made() const { return variable_.find() != nullptr; }
 
  private:
   detail::VariableSlot variable_;

@@ -76,7 +76,7 @@ template <class F, class Parts, class... First>
 decltype(auto) call_with_parts(F& fn, Parts& parts, First&&... first) {
   return [&]<std::size_t... k>(std::index_sequence<k...>) -> decltype(auto) {
     return detail::invoke(fn, std::forward<First>(first)...,
-                       std::forward<std::tuple_element_t<k, Parts>>(std::get<k>(parts))...);
+                          std::forward<std::tuple_element_t<k, Parts>>(std::get<k>(parts))...);
   }(std::make_index_sequence<std::tuple_size_v<Parts>>{});
 }
 

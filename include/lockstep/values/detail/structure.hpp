@@ -63,7 +63,8 @@ constexpr int structure_weight() {
 [[nodiscard]] LOCKSTEP_API std::string number_text(double number);
 [[nodiscard]] LOCKSTEP_API std::string number_text(long double number);
 /// What `print(out, object)` writes to `out`.
-[[nodiscard]] LOCKSTEP_API std::string printed_text(const void* object, void (*print)(std::ostream& out, const void* object));
+[[nodiscard]] LOCKSTEP_API std::string printed_text(const void* object,
+                                                    void (*print)(std::ostream& out, const void* object));
 
 /// The key of a map as text; different keys have different texts.
 template <class Key>

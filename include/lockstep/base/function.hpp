@@ -49,7 +49,8 @@ class Function<R(Args...)> {
     requires(!std::same_as<std::remove_cvref_t<F>, Function> && std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)
   Function(F&& fn) {
     using Callable = std::decay_t<F>;
-    if constexpr (std::constructible_from<Callable, std::nullptr_t>) {
+    if constexpr (std::constructible_from<Callable, std::nullptr_t> &&
+                  !std::is_function_v<std::remove_reference_t<F>>) {
       if (!fn) return;
     }
     // NOLINTNEXTLINE(modernize-make-shared): costs more to compile

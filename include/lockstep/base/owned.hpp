@@ -28,8 +28,8 @@ class Owned {
   // NOLINTEND(google-explicit-constructor)
   Owned(Owned&& other) noexcept : object_(other.release()) {}
   Owned& operator=(Owned&& other) noexcept {
-    Owned old(std::move(*this));
-    object_ = other.release();
+    T* const object = other.release();  // first, so that an assignment to itself changes nothing
+    delete std::exchange(object_, object);
     return *this;
   }
   Owned(const Owned&) = delete;

@@ -11,6 +11,7 @@
 #include "unit/strategy/strategies.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <iostream>
 #include <sstream>
 #include <streambuf>

@@ -6,6 +6,7 @@
 #include "support/function_ref.hpp"
 
 #include <cmath>
+#include <functional>
 #include <memory>
 
 namespace lockstep::test {

@@ -74,24 +74,17 @@ void leave(std::string_view fault, std::optional<lockstep::Communicator>& comm) 
 
 void run(std::string_view fault, std::string_view catcher, const lockstep::Environment& environment) {
   std::optional<lockstep::Communicator> comm = lockstep::world_communicator();
-  for (int i = 0; i < 10; ++i) sum(*comm, 1000);
-  if (fault == "none") return;
-  if (fault == "static") {
-    kept = std::make_unique<lockstep::Communicator>(*comm);
-    return;
-  }
-  if (fault == "late") {  // all leave in order, at different times
-    std::this_thread::sleep_for(std::chrono::milliseconds(400) * environment.rank());
-    return;
-  }
   const bool is_last = environment.rank() == environment.size() - 1;
   MPI_Comm others = MPI_COMM_NULL;
+  // before the sums: a rank must not end while another one still waits for it in this call
   MPI_Comm_split(MPI_COMM_WORLD, is_last ? 1 : 0, 0, &others);
-  if (is_last) {
-    leave(fault, comm);
-  } else if (catcher == "none") {
-    for (;;) comm->barrier();
-  } else {
+  for (int i = 0; i < 10; ++i) sum(*comm, 1000);
+  if (fault == "static") kept = std::make_unique<lockstep::Communicator>(*comm);
+  if (fault == "late") std::this_thread::sleep_for(std::chrono::milliseconds(400) * environment.rank());
+  const bool is_orderly = fault == "none" || fault == "static" || fault == "late";
+  if (!is_orderly && is_last) leave(fault, comm);
+  if (!is_orderly && !is_last) {
+    while (catcher == "none") comm->barrier();
     lockstep::ReduceOptions options;
     if (fault == "stop") options.fail_after = short_deadline;
     call_and_report(*comm, 2, options);

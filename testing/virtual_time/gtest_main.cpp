@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main function of a test program in which each test is a run of its own.
+// The main function of a test program in which each test is a run of its own, whose history is in the output for
+// --gtest_output.
 
 #include "virtual_time/virtual_time.hpp"
 
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 
 namespace {
 
@@ -18,6 +20,7 @@ class RunOfEachTest : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo&) override { run_.emplace(); }
   void OnTestEnd(const testing::TestInfo&) override {
     const int left = run_->end();
+    testing::Test::RecordProperty("history", std::to_string(run_->history()));
     run_.reset();
     if (left > 0) ADD_FAILURE() << left << " threads of this test have not ended";
   }

@@ -5,12 +5,18 @@
 
 #include "virtual_time/virtual_time.hpp"
 
+#include <atomic>
+
 namespace lockstep::virtual_time {
 
 Options Options::from_environment() { return {}; }
 bool is_available() noexcept { return false; }
 bool is_active() noexcept { return false; }
 std::chrono::nanoseconds now() noexcept { return {}; }
+std::uint64_t seed_of_thread() noexcept {
+  static std::atomic<std::uint64_t> calls{0};
+  return calls.fetch_add(1, std::memory_order_relaxed);
+}
 VirtualRun::VirtualRun(const Options&) {}
 VirtualRun::~VirtualRun() = default;
 int VirtualRun::end() { return 0; }

@@ -86,6 +86,14 @@ std::chrono::nanoseconds now() noexcept {
   return std::chrono::nanoseconds(run == nullptr ? 0 : run->now());
 }
 
+std::uint64_t seed_of_thread() noexcept {
+  if (const Scheduler* const run = detail::active()) {
+    return run->seed() * Scheduler::most_threads + static_cast<std::uint64_t>(detail::self->number);
+  }
+  static constinit std::atomic<std::uint64_t> calls{0};
+  return calls.fetch_add(1, std::memory_order_relaxed);
+}
+
 VirtualRun::VirtualRun(const Options& options) {
   if (runs.load() % 2 == 1) {
     detail::print_line("virtual time: a run exists already");

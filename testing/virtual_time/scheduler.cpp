@@ -59,6 +59,7 @@ void Scheduler::begin(const Options& options) {
   turns_ = 0;
   order_ = 0;
   created_ = 0;
+  seed_ = options.seed;
   random_ = options.seed;
   choose_ = options.choose;
   is_ending_ = false;

@@ -62,6 +62,7 @@ class Scheduler {
   int end();
 
   [[nodiscard]] Time now() const noexcept { return now_; }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
   [[nodiscard]] std::uint64_t history() const noexcept { return history_; }
   [[nodiscard]] std::uint64_t turns() const noexcept { return turns_; }
 
@@ -118,6 +119,7 @@ class Scheduler {
   bool is_ending_ = false;
   std::uint64_t history_ = 0;
   std::uint64_t turns_ = 0;
+  std::uint64_t seed_ = 0;
   std::uint64_t random_ = 0;
   std::function<std::size_t(std::size_t)> choose_;
 };

@@ -38,6 +38,11 @@ struct Options {
 /// The time since the begin of the run of the calling thread; zero outside of a run. Reading it never changes it.
 [[nodiscard]] std::chrono::nanoseconds now() noexcept;
 
+/// A number for a random generator of the calling thread's own: in a run, it depends on the seed of the run and on the
+/// number of the thread in the run, so that it is the same whenever the history is. Outside of a run, a new number in
+/// each call.
+[[nodiscard]] std::uint64_t seed_of_thread() noexcept;
+
 /// A run in virtual time: from the construction to the destruction, the constructing thread and the threads that it and
 /// they create take turns. A deadlock prints the stack of every thread and ends the process with status 1.
 /// At most one run exists at a time. Where virtual time is not available, a run changes nothing.

@@ -119,6 +119,25 @@ TEST(VirtualTime, of_another_seed_has_another_history) {
   EXPECT_GT(histories.size(), 10);
 }
 
+/// The seeds that the first thread of a run and two others get.
+std::vector<std::uint64_t> seeds_of_threads(std::uint64_t seed) {
+  VirtualRun run({.seed = seed, .choose = {}});
+  std::vector<std::uint64_t> seeds{virtual_time::seed_of_thread()};
+  for (int i = 0; i < 2; ++i) std::jthread([&seeds] { seeds.push_back(virtual_time::seed_of_thread()); });
+  return seeds;
+}
+
+TEST(VirtualTime, gives_each_thread_a_seed_that_is_the_same_in_each_run) {
+  std::set<std::uint64_t> all;
+  for (const std::uint64_t seed : {0U, 1U, 17U}) {
+    const auto seeds = seeds_of_threads(seed);
+    EXPECT_EQ(seeds, seeds_of_threads(seed));
+    all.insert(seeds.begin(), seeds.end());
+  }
+  EXPECT_EQ(all.size(), 9U);
+  EXPECT_NE(virtual_time::seed_of_thread(), virtual_time::seed_of_thread());
+}
+
 TEST(VirtualTime, asks_a_function_for_each_choice) {
   std::size_t choices = 0;
   const auto last = [&choices](std::size_t ready) {

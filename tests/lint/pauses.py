@@ -31,7 +31,6 @@ SLEEP = re.compile(r'\bsleep_(?:for|until)\b|\b(?:u|nano|clock_nano)sleep\s*\(|(
 # Programs of tests/unit that sleep in real time, with the reason. A converted program leaves the table.
 REAL = {
     'bindings': 'not in virtual time yet',
-    'collectives': 'not in virtual time yet',
     'device': 'not in virtual time yet',
     'fakes': 'not in virtual time yet',
     'gpu_collectives': 'not in virtual time yet',
@@ -39,7 +38,6 @@ REAL = {
     'gpus': 'not in virtual time yet',
     'input': 'not in virtual time yet',
     'processes': 'forks',
-    'radices': 'not in virtual time yet',
     'replicas_on_gpus': 'not in virtual time yet',
     'strategy': 'not in virtual time yet',
     'virtual_time': 'its tests make their runs themselves',

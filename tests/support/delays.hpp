@@ -1,21 +1,22 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hooks that make ranks slow at random moments: at every flag that they show to each other.
+// Hooks that make ranks slow at random moments: at every flag that they show to each other. In virtual time, the delays
+// depend on the seed of the run alone.
 
 #pragma once
 
 #include "transport/shm/node_group.hpp"
+#include "virtual_time/virtual_time.hpp"
 
 #include <chrono>
-#include <functional>
 #include <random>
 #include <thread>
 
 namespace lockstep::test {
 
 inline unsigned random_of_thread() {
-  thread_local std::minstd_rand random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
+  thread_local std::minstd_rand random(static_cast<unsigned>(virtual_time::seed_of_thread()) + 1);
   return static_cast<unsigned>(random());
 }
 

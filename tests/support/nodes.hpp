@@ -36,7 +36,7 @@ inline void on_nodes(const NodeLayout& layout, NodePaths paths, FunctionRef<void
   std::vector<std::jthread> threads;
   for (auto& transport : transports) {
     threads.emplace_back([&transport, &layout, paths, &body] {
-      CommunicatorOptions options = short_deadline(60'000);
+      CommunicatorOptions options = minutes_to_fail();
       options.local_replicas = layout.replicas[static_cast<std::size_t>(transport->rank())];
       Communicator comm = CommunicatorAccess::make(std::move(transport), options, ReplicaLayout(layout.replicas),
                                                    {.carries = paths.carries});

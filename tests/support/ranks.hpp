@@ -53,6 +53,9 @@ inline CommunicatorOptions short_deadline(int fail_ms = 1000) {
   return options;
 }
 
+/// Options with a deadline that no call meets, however slow the machine is.
+inline CommunicatorOptions minutes_to_fail() { return short_deadline(240'000); }
+
 /// Options of a call that is to fail, on a communicator with a long deadline.
 inline constexpr ReduceOptions one_second{.fail_after = std::chrono::seconds(1)};
 

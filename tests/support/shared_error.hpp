@@ -21,7 +21,7 @@ namespace lockstep::test {
 /// Runs `body` on every rank. Expects the same error on all of them, and that the communicator works afterwards.
 /// Returns the error.
 inline std::string shared_error(const std::vector<int>& counts, FunctionRef<void(Communicator&)> body,
-                                const CommunicatorOptions& options = short_deadline()) {
+                                const CommunicatorOptions& options = minutes_to_fail()) {
   std::mutex mutex;
   std::vector<std::string> errors;
   on_ranks(
@@ -40,7 +40,7 @@ inline std::string shared_error(const std::vector<int>& counts, FunctionRef<void
 
 /// The same with one replica per rank.
 inline std::string shared_error(int ranks, FunctionRef<void(Communicator&)> body,
-                                const CommunicatorOptions& options = short_deadline()) {
+                                const CommunicatorOptions& options = minutes_to_fail()) {
   return shared_error(std::vector<int>(static_cast<std::size_t>(ranks), 1), body, options);
 }
 

@@ -10,6 +10,7 @@
 #include "collectives/engine/engine.hpp"
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
+#include "support/late_ranks.hpp"
 #include "support/nodes.hpp"
 #include "support/quick.hpp"
 
@@ -83,13 +84,15 @@ TEST_P(CarriedData, is_not_delivered_to_a_rank_that_is_late) {
                                    NodeLayout{{0, 0, 2, 2}, {1, 1, 1, 1}}}) {
     for (const bool is_barrier : {false, true}) {
       std::atomic<int> failed{0};
+      const int ranks = static_cast<int>(layout.leaders.size());
+      LateRanks late(ranks, {ranks - 1});
       on_nodes(layout, {.carries = GetParam()}, [&](Communicator& comm) {
         std::vector<float> values(10, 1.0F);
         const ReduceOptions soon{.order = std::nullopt, .name = {}, .fail_after = std::chrono::milliseconds(400)};
         comm.barrier();
-        if (comm.rank() == comm.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(900));
         try {
-          is_barrier ? comm.barrier(soon) : comm.all_reduce(std::span(values), ReduceOp::sum, soon);
+          late.call(comm,
+                    [&] { is_barrier ? comm.barrier(soon) : comm.all_reduce(std::span(values), ReduceOp::sum, soon); });
         } catch (const Error& error) {
           EXPECT_EQ(error.code(), Code::deadline_exceeded) << error.what();
           ++failed;
@@ -98,7 +101,7 @@ TEST_P(CarriedData, is_not_delivered_to_a_rank_that_is_late) {
         comm.all_reduce(std::span(values), ReduceOp::sum);
         EXPECT_EQ(values, std::vector<float>(10, static_cast<float>(comm.size())));
       });
-      EXPECT_EQ(failed, static_cast<int>(layout.leaders.size()));
+      EXPECT_EQ(failed, ranks);
     }
   }
 }

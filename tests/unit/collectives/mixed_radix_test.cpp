@@ -8,11 +8,13 @@
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
 #include "support/function_ref.hpp"
+#include "support/late_ranks.hpp"
 #include "support/op_cases.hpp"
 #include "support/quick.hpp"
 #include "support/ranks.hpp"
 #include "support/silent_transport.hpp"
 #include "transport/loopback/loopback_transport.hpp"
+#include "virtual_time/virtual_time.hpp"
 
 #include <gtest/gtest.h>
 
@@ -162,7 +164,7 @@ TEST(MixedRadix, is_agreed_on_like_everything_else) {
   std::vector<std::jthread> threads;
   for (std::size_t rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&transports, rank] {
-      Communicator comm = CommunicatorAccess::make(std::move(transports[rank]), short_deadline(),
+      Communicator comm = CommunicatorAccess::make(std::move(transports[rank]), minutes_to_fail(),
                                                    ReplicaLayout({1, 1, 1}), {rank == 2 ? "r0" : "0", 0});
       std::vector<float> value{1};
       const std::string error = error_of([&] { comm.all_reduce(std::span(value), ReduceOp::sum); });
@@ -176,7 +178,7 @@ TEST(MixedRadix, is_agreed_on_like_everything_else) {
 class MixedRadixFailures : public testing::TestWithParam<NodePath> {};
 
 TEST_P(MixedRadixFailures, name_the_rank_and_the_others_work_afterwards) {
-  on(communicators({1, 1, 1, 1, 1}, 2, {"n.r2.r2", 3}, short_deadline(5000), GetParam()), [](Communicator& comm) {
+  on(communicators({1, 1, 1, 1, 1}, 2, {"n.r2.r2", 3}, minutes_to_fail(), GetParam()), [](Communicator& comm) {
     check_all_reduce(comm, ReduceOp::sum);
     const std::string error = error_of([&] {
       if (comm.rank() == 3) {
@@ -190,15 +192,12 @@ TEST_P(MixedRadixFailures, name_the_rank_and_the_others_work_afterwards) {
     comm.barrier();
     check_all_reduce(comm, ReduceOp::sum);
   });
+  LateRanks late(4, {2});
   const std::size_t per_node = GetParam() == NodePath::memory ? 2 : 1;
-  on(communicators({1, 1, 1, 1}, per_node, {"n.2", 2}, short_deadline(1000), GetParam()), [](Communicator& comm) {
-    if (comm.rank() == 2) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-      EXPECT_NE(error_of([&] { check_all_reduce(comm, ReduceOp::sum); }), "none");
-    } else {
-      const std::string error = error_of([&] { check_all_reduce(comm, ReduceOp::sum); });
-      EXPECT_NE(error.find("waiting for rank 2"), std::string::npos) << error;
-    }
+  on(communicators({1, 1, 1, 1}, per_node, {"n.2", 2}, short_deadline(1000), GetParam()), [&](Communicator& comm) {
+    const std::string error = error_of([&] { late.call(comm, [&] { check_all_reduce(comm, ReduceOp::sum); }); });
+    EXPECT_NE(error, "none");
+    if (virtual_time::is_active() && comm.rank() != 2) expect_all(error, {"waiting for rank 2"});
     while (error_of([&] { comm.barrier(long_deadline()); }) != "none") {}
     check_all_reduce(comm, ReduceOp::sum, long_deadline());
   });
@@ -208,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(InsideANode, MixedRadixFailures, testing::Values(NodePa
                          [](const auto& path) { return path.param == NodePath::memory ? "memory" : "messages"; });
 
 TEST(MixedRadix, finds_mismatches_across_nodes_that_share_memory) {
-  on(communicators({1, 1, 1, 1, 1}, 2, {}, short_deadline(5000), NodePath::memory), [](Communicator& comm) {
+  on(communicators({1, 1, 1, 1, 1}, 2, {}, minutes_to_fail(), NodePath::memory), [](Communicator& comm) {
     for (const int odd : {0, 1, 3, 4}) {
       std::vector<float> values(comm.rank() == odd ? 4 : 3, 1.0f);
       const std::string error = error_of([&] { comm.all_reduce(std::span(values), ReduceOp::sum); });

@@ -5,8 +5,10 @@
 
 #include "support/errors.hpp"
 #include "support/function_ref.hpp"
+#include "support/late_ranks.hpp"
 #include "support/pair_cases.hpp"
 #include "support/ranks.hpp"
+#include "virtual_time/virtual_time.hpp"
 
 #include <gtest/gtest.h>
 
@@ -28,18 +30,19 @@ std::vector<float> recv(Communicator& comm, int source, std::size_t count, const
   return values;
 }
 
-/// Two ranks; what each of them throws.
-std::array<std::string, 2> errors_of(FunctionRef<void(Communicator&)> body) {
+/// Two ranks; what each of them throws. Messages have the deadline of their communicator.
+std::array<std::string, 2> errors_of(FunctionRef<void(Communicator&)> body,
+                                     const CommunicatorOptions& options = minutes_to_fail()) {
   std::array<std::string, 2> errors;
   on_ranks(
       {1, 1},
       [&](Communicator& comm) {
         errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm); });
         // the sequence of the pair is in order, and so are the collectives
-        check_ring(comm);
+        if (virtual_time::is_active() || options.fail_after > std::chrono::minutes(1)) check_ring(comm);
         comm.barrier(long_deadline());
       },
-      short_deadline());
+      options);
   return errors;
 }
 
@@ -135,28 +138,34 @@ TEST(Messages, of_other_names_do_not_fit) {
 }
 
 TEST(Messages, that_are_not_received_time_out_on_both_ends) {
-  const auto errors = errors_of([](Communicator& comm) {
-    if (comm.rank() == 0) {
-      send(comm, 1, {1, 2, 3});
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1600));
-      (void)recv(comm, 0, 3);
-    }
-  });
+  LateRanks late(2, {1});
+  const auto body = [&](Communicator& comm) {
+    late.call(comm, [&] {
+      if (comm.rank() == 0) {
+        send(comm, 1, {1, 2, 3});
+      } else {
+        (void)recv(comm, 0, 3);
+      }
+    });
+  };
+  const auto errors = errors_of(body, short_deadline());
   EXPECT_EQ(errors[0], errors[1]);
   expect_all(errors[0], {"deadline_exceeded: send #0 of communicator from rank 0 to rank 1, send of f32 [3]",
                          "timed out after 1 s waiting for rank 1 to call recv"});
 }
 
 TEST(Messages, that_are_not_sent_time_out_on_both_ends) {
-  const auto errors = errors_of([](Communicator& comm) {
-    if (comm.rank() == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1600));
-      send(comm, 1, {1, 2, 3});
-    } else {
-      (void)recv(comm, 0, 3);
-    }
-  });
+  LateRanks late(2, {0});
+  const auto body = [&](Communicator& comm) {
+    late.call(comm, [&] {
+      if (comm.rank() == 0) {
+        send(comm, 1, {1, 2, 3});
+      } else {
+        (void)recv(comm, 0, 3);
+      }
+    });
+  };
+  const auto errors = errors_of(body, short_deadline());
   EXPECT_EQ(errors[0], errors[1]);
   expect_all(errors[0], {"deadline_exceeded: recv #0 of communicator from rank 0 to rank 1, recv of f32 [3]",
                          "timed out after 1 s waiting for rank 0 to call send"});
@@ -167,21 +176,24 @@ TEST(Messages, that_a_rank_waits_for_are_named_to_ranks_that_wait_for_it_in_a_co
       {1, 1},
       [](Communicator& comm) {
         if (comm.rank() == 0) {
-          expect_all(
-              error_of([&] { comm.barrier({.fail_after = std::chrono::milliseconds(1500)}); }),
-              {"deadline_exceeded:", "waiting for rank 1",
-               "rank 1 waits in recv #0 of communicator from rank 0 to rank 1, recv of f32 [3] at collectives/"});
+          const std::string error = error_of([&] { comm.barrier({.fail_after = std::chrono::milliseconds(1500)}); });
+          expect_all(error, {"deadline_exceeded:", "waiting for rank 1"});
+          if (virtual_time::is_active()) {
+            expect_all(
+                error,
+                {"rank 1 waits in recv #0 of communicator from rank 0 to rank 1, recv of f32 [3] at collectives/"});
+          }
           send(comm, 1, {1, 2, 3});
         } else {
           EXPECT_EQ(recv(comm, 0, 3), (std::vector<float>{1, 2, 3}));
           EXPECT_NE(error_of([&] { comm.barrier(); }), "none");
         }
       },
-      short_deadline(60'000));
+      minutes_to_fail());
 }
 
-TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {
-  // the receiver accepts while the sender does nothing; then the sender gives up before it looks
+/// The receiver accepts while the sender does nothing; then the sender gives up before it looks.
+void check_receiver_that_comes_after(std::chrono::microseconds time) {
   std::latch is_offered(1);
   std::latch is_given_up(1);
   on_ranks(
@@ -199,15 +211,24 @@ TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {
           is_given_up.count_down();
         } else {
           is_offered.wait();
-          std::this_thread::sleep_for(std::chrono::milliseconds(995));  // about when the sender gives up
+          std::this_thread::sleep_for(time);
           const std::string error = error_of([&] { EXPECT_EQ(recv(comm, 0, 3), (std::vector<float>{1, 2, 3})); });
           EXPECT_TRUE(error == "none" || error.starts_with("deadline_exceeded:")) << error;
           is_given_up.wait();
         }
+        if (!virtual_time::is_active()) return;  // any message may be late
         check_ring(comm);
         check_messages_to_all(comm);
       },
       short_deadline());
+}
+
+TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {
+  using namespace std::chrono_literals;
+  check_receiver_that_comes_after(995ms);  // about when the sender gives up
+  if (!virtual_time::is_active()) return;
+  for (const auto time : {980'000us, 990'000us, 998'000us, 999'000us, 999'900us, 1'000'000us, 1'000'100us, 1'001'000us})
+    check_receiver_that_comes_after(time);
 }
 
 TEST(Messages, with_wrong_arguments_are_refused_and_told_to_the_other_rank) {

@@ -24,6 +24,7 @@ class Helpers {
       threads_.emplace_back([&loop](const std::stop_token& stop) {
         while (!stop.stop_requested()) {
           if (loop.is_open()) loop.help();
+          std::this_thread::yield();
         }
       });
     }

@@ -22,7 +22,7 @@ using Body = std::function<void(Communicator)>;
 /// Runs `body` on one thread per rank; each gets the only handle of its communicator.
 void on_ranks_that_own(int ranks, const Body& body) {
   CommunicatorOptions options;
-  options.fail_after = std::chrono::minutes(2);
+  options.fail_after = std::chrono::minutes(20);
   auto communicators = thread_communicators(std::vector<CommunicatorOptions>(static_cast<std::size_t>(ranks), options));
   std::vector<std::jthread> threads;
   for (Communicator& communicator : communicators) {
@@ -53,7 +53,7 @@ void check_others(const Body& leave, const std::string& text) {
     float value = 0;
     expect_all(error_of([&] { comm.recv(value, 1); }), {"unavailable: recv #0 of communicator from rank 1", text});
     expect_all(error_of([&] { comm.send(value, 1); }), {"unavailable: send #0 of communicator from rank ", text});
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
   });
 }
 

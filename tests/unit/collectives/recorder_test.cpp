@@ -92,7 +92,7 @@ TEST(Recorder, has_the_calls_of_each_rank_with_their_lines) {
     EXPECT_EQ((*found)["call"], "all_reduce max of f32 [1] named \"loss\"");
     const double age_us = record["written_us"].get<double>() - (*found)["posted_us"].get<double>();
     EXPECT_GE(age_us, -1e4);
-    EXPECT_LE(age_us, 60e6);
+    EXPECT_LE(age_us, 600e6);
   }
 }
 
@@ -208,7 +208,9 @@ TEST(Recorder, has_an_operation_that_waits) {
       return;
     }
     std::string state;
-    for (int k = 0; k < 2000 && state != "posted"; ++k) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (state != "posted" && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
       write_flight_record(path);
       const Json one = record_of(read_json(path), "communicator", 0);
       for (const Json& each : one["operations"]) state = each["state"].get<std::string>();
@@ -226,6 +228,7 @@ TEST(Recorder, is_written_while_operations_run) {
   std::atomic<int> seen{0};
   std::jthread reader([&] {
     while (!is_done) {
+      std::this_thread::yield();
       write_flight_record(path);
       const Json one = record_of(read_json(path), "busy", 0);
       if (one.empty()) continue;  // before the communicators exist, or after
@@ -242,7 +245,7 @@ TEST(Recorder, is_written_while_operations_run) {
   on_ranks({1, 1},
            [&](Communicator& comm) {
              // until the reader, which may be slow to start on a busy machine, has read often
-             const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+             const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
              std::vector<float> values(3);
              for (bool is_enough = false; !is_enough;) {
                const bool is_last = seen >= 1000 || std::chrono::steady_clock::now() > end;

@@ -45,7 +45,7 @@ WORDS = [
      r'earlier|better|worse|different|further|way)(?![a-z]))(?= [a-z])', 'is not a; there is no'),
 ]
 
-FOLDERS = ('include', 'lib', 'apps', 'bench', 'docs', 'python', 'tests')
+FOLDERS = ('include', 'lib', 'apps', 'bench', 'docs', 'python', 'testing', 'tests')
 SUFFIXES = ('.hpp', '.h', '.hpp.in', '.cpp', '.c', '.cu', '.cuh', '.py', '.sh', '.bash', '.md', '.env', '.supp', '.cmake.in', 'meson.build',
             'meson_options.txt', 'CMakeLists.txt')
 # the glossary, which names what it replaces, and the list itself

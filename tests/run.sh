@@ -162,7 +162,7 @@ plain_suites='without slow consumers hosts gpu'
 
 lane_plain() {
   if [ "$lanes" != plain ] && [ -f build/passed ] &&
-    [ -z "$(find include lib apps bench docs tests meson.build meson_options.txt -newer build/passed -type f | head -n 1)" ]; then
+    [ -z "$(find include lib apps bench docs testing tests meson.build meson_options.txt -newer build/passed -type f | head -n 1)" ]; then
     note "plain: it has passed on these sources ($(cat build/passed) passed failed skipped)"
     cat build/passed >>"$counts"
     return

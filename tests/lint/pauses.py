@@ -30,16 +30,14 @@ SLEEP = re.compile(r'\bsleep_(?:for|until)\b|\b(?:u|nano|clock_nano)sleep\s*\(|(
 
 # Programs of tests/unit that sleep in real time, with the reason. A converted program leaves the table.
 REAL = {
-    'bindings': 'not in virtual time yet',
-    'device': 'not in virtual time yet',
+    'bindings': 'waits for a GPU',
+    'device': 'forks, and lets threads race',
     'fakes': 'not in virtual time yet',
     'gpu_collectives': 'not in virtual time yet',
     'gpu_sharing': 'not in virtual time yet',
     'gpus': 'not in virtual time yet',
-    'input': 'not in virtual time yet',
-    'processes': 'forks',
+    'processes': 'waits for other processes and for signals',
     'replicas_on_gpus': 'not in virtual time yet',
-    'strategy': 'not in virtual time yet',
     'virtual_time': 'its tests make their runs themselves',
 }
 

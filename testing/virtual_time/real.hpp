@@ -7,12 +7,16 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 
 namespace lockstep::virtual_time::detail {
 
-/// The address of `name` in the next library. `version` is the version of the symbol on x86-64 where there are several.
+/// The address of `name` in the next library, or of what AddressSanitizer, which is linked with the program itself,
+/// calls in its place: it must see the begin of each thread. `version` is the version of the symbol on x86-64 where
+/// there are several.
 template <class Function>
 class Real {
  public:
@@ -27,7 +31,10 @@ class Real {
   [[nodiscard]] Function* get() const {
     void* found = found_.load(std::memory_order_relaxed);
     if (found == nullptr) {
-      if (version_ != nullptr) found = dlvsym(RTLD_NEXT, name_, version_);
+      std::array<char, 64> sanitized;
+      std::snprintf(sanitized.data(), sanitized.size(), "___interceptor_%s", name_);
+      found = dlsym(RTLD_DEFAULT, sanitized.data());
+      if (found == nullptr && version_ != nullptr) found = dlvsym(RTLD_NEXT, name_, version_);
       if (found == nullptr) found = dlsym(RTLD_NEXT, name_);
       if (found == nullptr) std::abort();
       found_.store(found, std::memory_order_relaxed);

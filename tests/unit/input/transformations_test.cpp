@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -215,13 +216,13 @@ TEST_P(Transformations, a_parallel_map_keeps_the_order) {
 
 TEST_P(Transformations, a_parallel_map_calls_its_function_on_several_threads) {
   std::mutex mutex;
+  std::condition_variable changed;
   std::set<std::thread::id> threads;
   const auto note = [&](const Tensor& element) {
-    {
-      const std::lock_guard lock(mutex);
-      threads.insert(std::this_thread::get_id());
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::unique_lock lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    changed.notify_all();
+    changed.wait_for(lock, std::chrono::minutes(2), [&] { return threads.size() > 1; });
     return element;
   };
   static_cast<void>(flat(range(40).map(note, {.num_parallel_calls = 4})));

@@ -6,6 +6,8 @@
 #include "unit/strategy/strategies.hpp"
 
 #include <atomic>
+#include <functional>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <set>
@@ -280,17 +282,29 @@ TEST(RunFailure, of_a_replica_that_times_out_names_it) {
   on_workers(
       {2},
       [](Strategy& strategy) {
-        expect_error(Code::deadline_exceeded, {"all_reduce", "replica 0 waits", "replica 1"}, [&] {
-          strategy.run([](ReplicaContext& replica) {
-            if (replica.local_replica() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
-            (void)replica.all_reduce(ReduceOp::sum, 1.0F);
+        // one replica makes its call only when that of the other has failed
+        const auto call_when_failed = [&](int late, const std::function<void(ReplicaContext&)>& call) {
+          std::latch has_failed(1);
+          strategy.run([&](ReplicaContext& replica) {
+            if (replica.local_replica() == late) {
+              has_failed.wait();
+              call(replica);
+              return;
+            }
+            try {
+              call(replica);
+            } catch (...) {
+              has_failed.count_down();
+              throw;
+            }
+            has_failed.count_down();
           });
+        };
+        expect_error(Code::deadline_exceeded, {"all_reduce", "replica 0 waits", "replica 1"}, [&] {
+          call_when_failed(1, [](ReplicaContext& replica) { (void)replica.all_reduce(ReduceOp::sum, 1.0F); });
         });
         expect_error(Code::deadline_exceeded, {"merge_call", "replica 1 waits", "replica 0"}, [&] {
-          strategy.run([](ReplicaContext& replica) {
-            if (replica.local_replica() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
-            replica.merge_call([](Strategy&) {});
-          });
+          call_when_failed(0, [](ReplicaContext& replica) { replica.merge_call([](Strategy&) {}); });
         });
       },
       short_deadline(100));

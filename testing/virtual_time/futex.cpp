@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
@@ -55,8 +56,8 @@ extern "C" long syscall(long number, ...) noexcept {
   va_end(list);
   Scheduler* const run = active();
   if (run != nullptr && number == SYS_futex) {
-    return call_futex(*run, reinterpret_cast<const void*>(arguments[0]), static_cast<int>(arguments[1]),
-                      static_cast<std::uint32_t>(arguments[2]), reinterpret_cast<const timespec*>(arguments[3]));
+    return call_futex(*run, std::bit_cast<const void*>(arguments[0]), static_cast<int>(arguments[1]),
+                      static_cast<std::uint32_t>(arguments[2]), std::bit_cast<const timespec*>(arguments[3]));
   }
   return real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
 }

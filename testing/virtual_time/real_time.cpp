@@ -18,7 +18,7 @@ std::uint64_t seed_of_thread() noexcept {
   return calls.fetch_add(1, std::memory_order_relaxed);
 }
 VirtualRun::VirtualRun(const Options&) {}
-VirtualRun::~VirtualRun() = default;
+VirtualRun::~VirtualRun() { end(); }
 int VirtualRun::end() { return 0; }
 std::uint64_t VirtualRun::history() const noexcept { return 0; }
 std::uint64_t VirtualRun::turns() const noexcept { return 0; }

@@ -6,7 +6,6 @@
 #include "unit/strategy/strategies.hpp"
 
 #include <atomic>
-#include <functional>
 #include <latch>
 #include <map>
 #include <mutex>
@@ -283,7 +282,7 @@ TEST(RunFailure, of_a_replica_that_times_out_names_it) {
       {2},
       [](Strategy& strategy) {
         // one replica makes its call only when that of the other has failed
-        const auto call_when_failed = [&](int late, const std::function<void(ReplicaContext&)>& call) {
+        const auto call_when_failed = [&](int late, FunctionRef<void(ReplicaContext&)> call) {
           std::latch has_failed(1);
           strategy.run([&](ReplicaContext& replica) {
             if (replica.local_replica() == late) {

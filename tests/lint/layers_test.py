@@ -73,7 +73,7 @@ PLANTED = [
     ('hwloc outside cluster', 'lib/device/host/b.cpp', HEAD + '#include <hwloc.h>\n', 'lib/cluster/'),
     ('Boost in the library', 'lib/base/b.cpp', HEAD + '#include <boost/program_options.hpp>\n', 'only in apps/'),
     ('Eigen in the library', 'lib/training/b.cpp', HEAD + '#include <Eigen/Core>\n', 'eigen.hpp'),
-    ('gtest outside the tests', 'apps/hello/b.cpp', HEAD + '#include <gtest/gtest.h>\n', 'only in tests/'),
+    ('gtest outside the tests', 'apps/hello/b.cpp', HEAD + '#include <gtest/gtest.h>\n', 'only in testing/, tests/'),
     ('a system header in a public one', 'include/lockstep/base/b.hpp', HEAD + '#pragma once\n#include <unistd.h>\n', 'only in lib/'),
     ('an unknown library', 'lib/base/b.cpp', HEAD + '#include <absl/strings/str_cat.h>\n', 'not in the table'),
     ('a private header in an app', 'apps/hello/b.cpp', HEAD + '#include "schedule/a.hpp"\n', 'is private'),

@@ -33,8 +33,6 @@ REAL = {
     'bindings': 'waits for a GPU',
     'device': 'forks, and lets threads race',
     'fakes': 'not in virtual time yet',
-    'gpu_collectives': 'not in virtual time yet',
-    'gpu_sharing': 'not in virtual time yet',
     'gpus': 'not in virtual time yet',
     'processes': 'waits for other processes and for signals',
     'replicas_on_gpus': 'not in virtual time yet',

@@ -7,6 +7,7 @@
 #include "support/errors.hpp"
 #include "support/gpu_ranks.hpp"
 #include "support/stream_reader.hpp"
+#include "virtual_time/virtual_time.hpp"
 
 #include <gtest/gtest.h>
 
@@ -136,7 +137,8 @@ TEST(GpuRequest, that_hangs_does_not_block_its_destructor_or_its_communicators) 
         comm.all_reduce(batch.items(), ReduceOp::sum);
       },
       short_deadline(20'000));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin,
+            virtual_time::is_active() ? std::chrono::minutes(1) : std::chrono::minutes(4));
   EXPECT_EQ(fakes.nccl().communicators(), 0U);
 }
 

@@ -35,7 +35,7 @@ class Owned {
   Owned(const Owned&) = delete;
   Owned& operator=(const Owned&) = delete;
   ~Owned() {
-    static_assert(sizeof(T) > 0, "the type must be complete where its owner is destroyed");
+    static_assert(requires { sizeof(T); }, "the type must be complete where its owner is destroyed");
     delete object_;
   }
 

@@ -73,16 +73,19 @@ trap 'rm -f "$counts"' EXIT
 
 note() { echo "== $*"; }
 
+# Two at a time would fail: what Meson asks CMake about the system is written to one folder.
+if command -v flock >/dev/null; then alone="flock tests/run.sh"; else alone=; fi
+
 # configure DIRECTORY OPTION...: sets it up, or brings it to these options and to the packages that are installed
 configure() {
   directory=$1; shift
   state="$* $(stat -c %y /var/lib/dpkg/status 2>/dev/null)"
   if [ -f "$directory/build.ninja" ]; then
-    if [ "$(cat "$directory/configured" 2>/dev/null)" = "$state" ] && ninja -C "$directory" build.ninja; then return 0; fi
-    meson setup --reconfigure "$directory" "$@" && echo "$state" >"$directory/configured" && return 0
+    if [ "$(cat "$directory/configured" 2>/dev/null)" = "$state" ] && $alone ninja -C "$directory" build.ninja; then return 0; fi
+    $alone meson setup --reconfigure "$directory" "$@" && echo "$state" >"$directory/configured" && return 0
     rm -rf "$directory"
   fi
-  meson setup "$directory" "$@" && echo "$state" >"$directory/configured"
+  $alone meson setup "$directory" "$@" && echo "$state" >"$directory/configured"
 }
 
 # compile DIRECTORY: $targets and what the tests of $suites need, or all
@@ -344,7 +347,7 @@ ahead=
 [ -n "$only_build" ] || for name in $(echo "$lanes" | cut -s -d ' ' -f 2-); do
   case $name in kernels | mpich | clang | tsan) ahead="$ahead $name" ;; esac
 done
-command -v setsid >/dev/null || ahead=
+command -v setsid >/dev/null && command -v flock >/dev/null || ahead=
 built=$(mktemp)
 builder=
 trap 'rm -f "$counts" "$built"; [ -z "$builder" ] || kill -- "-$builder" 2>/dev/null' EXIT

@@ -196,10 +196,10 @@ lane_repeats() {
   build repeats build && check repeats build --suite repeats
 }
 
-# The kernels for all processors.
+# The kernels for all processors, and those for GPUs if nvcc is found.
 lane_kernels() {
   suites='of kernels'
-  build kernels build-kernels -Dkernels=all && check kernels build-kernels --suite kernels
+  build kernels build-kernels -Dkernels=all -Dcuda=auto && check kernels build-kernels --suite kernels
 }
 
 # All kernels and CUDA: what `slow` and `kernels` run, in such a build, and tests that need a GPU.

@@ -137,10 +137,11 @@ TEST(Messages, of_other_names_do_not_fit) {
   expect_all(errors[0], {"mismatch:", "weights", "biases"});
 }
 
-TEST(Messages, that_are_not_received_time_out_on_both_ends) {
-  LateRanks late(2, {1});
+/// The errors of a message from rank 0 to rank 1 for which rank `late` comes too late.
+std::array<std::string, 2> errors_of_a_message_without(int late) {
+  LateRanks ranks(2, {late});
   const auto body = [&](Communicator& comm) {
-    late.call(comm, [&] {
+    ranks.call(comm, [&] {
       if (comm.rank() == 0) {
         send(comm, 1, {1, 2, 3});
       } else {
@@ -148,24 +149,18 @@ TEST(Messages, that_are_not_received_time_out_on_both_ends) {
       }
     });
   };
-  const auto errors = errors_of(body, short_deadline());
+  return errors_of(body, short_deadline());
+}
+
+TEST(Messages, that_are_not_received_time_out_on_both_ends) {
+  const auto errors = errors_of_a_message_without(1);
   EXPECT_EQ(errors[0], errors[1]);
   expect_all(errors[0], {"deadline_exceeded: send #0 of communicator from rank 0 to rank 1, send of f32 [3]",
                          "timed out after 1 s waiting for rank 1 to call recv"});
 }
 
 TEST(Messages, that_are_not_sent_time_out_on_both_ends) {
-  LateRanks late(2, {0});
-  const auto body = [&](Communicator& comm) {
-    late.call(comm, [&] {
-      if (comm.rank() == 0) {
-        send(comm, 1, {1, 2, 3});
-      } else {
-        (void)recv(comm, 0, 3);
-      }
-    });
-  };
-  const auto errors = errors_of(body, short_deadline());
+  const auto errors = errors_of_a_message_without(0);
   EXPECT_EQ(errors[0], errors[1]);
   expect_all(errors[0], {"deadline_exceeded: recv #0 of communicator from rank 0 to rank 1, recv of f32 [3]",
                          "timed out after 1 s waiting for rank 0 to call send"});

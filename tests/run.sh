@@ -142,14 +142,23 @@ judge() {
   rm -f "$log"
 }
 
+# The suites that the plain lane leaves out.
+not_plain='slow consumers hosts gpu'
+
+# check_plain LANE: runs the tests of the plain lane
+check_plain() {
+  # shellcheck disable=SC2046,SC2086
+  check "$1" build $(printf -- '--no-suite %s ' $not_plain)
+}
+
 # In the folder of the plain lane, because its objects are those of the last run, and of the next.
 lane_changed() {
-  suites=$plain_suites
+  suites="without $not_plain"
   build changed build || return
   cat build/changed.txt
   # shellcheck disable=SC2046
   if [ -s build/changed/plain ]; then
-    check changed build --no-suite slow --no-suite consumers --no-suite hosts --no-suite gpu
+    check_plain changed
   else
     check changed build $(cat build/changed/tests)
   fi
@@ -161,8 +170,6 @@ lane_changed() {
   [ ! -s build/changed/tidy ] || judge tidy python3 tests/lint/tidy.py . build $(cat build/changed/tidy)
 }
 
-plain_suites='without slow consumers hosts gpu'
-
 lane_plain() {
   if [ "$lanes" != plain ] && [ -f build/passed ] &&
     [ -z "$(find include lib apps bench docs testing tests meson.build meson_options.txt -newer build/passed -type f | head -n 1)" ]; then
@@ -173,8 +180,8 @@ lane_plain() {
   mkdir -p build
   rm -f build/passed
   touch build/started
-  suites=$plain_suites
-  build plain build && check plain build --no-suite slow --no-suite consumers --no-suite hosts --no-suite gpu || return
+  suites="without $not_plain"
+  build plain build && check_plain plain || return
   last=$(tail -n 1 "$counts")
   case $last in *' 0 '*) echo "$last" >build/passed && touch -r build/started build/passed ;; esac
 }

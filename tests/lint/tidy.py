@@ -39,14 +39,17 @@ def sources_of(entry):
 
 
 def compile_commands(source, build):
-    """{path: (directory, words)} of all sources, without words that name inputs, outputs, the own (empty) folder of a target, or warnings."""
+    """{path: (directory, words)} of all sources, without words that name inputs, outputs, the own (empty) folder of a target, or warnings.
+
+    If several targets compile a source, the first counts, for sources of the library the library: tests/scale compiles some for a simulator.
+    """
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
         entries = json.load(file)
     commands = {}
     for entry in entries:
         kept = tuple(word for word in options_of(entry) if not re.match(r'-W|-I.*\.p$', word))
         for path in sources_of(entry):
-            commands[os.path.relpath(path, source)] = (entry['directory'], kept)
+            commands.setdefault(os.path.relpath(path, source), (entry['directory'], kept))
     return commands
 
 

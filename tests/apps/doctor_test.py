@@ -8,11 +8,13 @@ doctor_test.py quick|rest DOCTOR MPIEXEC [OPTION...]
 
 import json
 import os
+import pathlib
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from programs import Launcher, expect, expect_in, kill, ranks_under, run_cases
@@ -139,7 +141,7 @@ def stop_rank_after(delay):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env=dict(os.environ, LOCKSTEP_TIMEOUT='2,20'))
     try:
-        children = wait_for_children(process)
+        children = wait_for_children(process, 3)
         time.sleep(delay)
         kill(children[1:2], signal.SIGSTOP)
         out, err = process.communicate(timeout=200)
@@ -152,11 +154,11 @@ def stop_rank_after(delay):
             process.kill()
 
 
-def wait_for_children(process):
-    """Process ids: each of three ranks is a process and its child."""
+def wait_for_children(process, ranks):
+    """Process ids: each rank is a process and its child."""
     end = time.monotonic() + 100
     children = []
-    while len(children) < 3:
+    while len(children) < ranks:
         expect(time.monotonic() < end and process.poll() is None, f'{children}')
         time.sleep(0.02)
         pids = ranks_under(process, doctor)
@@ -173,25 +175,29 @@ def parent_of(pid):
 
 
 def slow_rank():
-    """Busy loops share the processor of rank 1; more of them, if other programs load the processor of rank 0, too."""
-    if shutil.which('taskset') is None or len(CPUS) < 2:
-        raise Skip('needs taskset and two processors')
-    hogs = []
-    try:
-        for attempt in range(5):
-            hogs += [subprocess.Popen(['taskset', '--cpu-list', str(CPUS[1]), sys.executable, '-c', 'while True: pass']) for _ in range(8)]
-            script = f'[ {RANK} = 1 ] && cpu={CPUS[1]} || cpu={CPUS[0]}; exec taskset --cpu-list $cpu nice -n $((5 * {RANK})) {doctor} --seconds 0.2 --json'
-            result = launcher.run(2, 'sh', '-c', script, timeout=300)
-            try:
-                expect_finding(result, 'warning', ['slow rank', 'fixed computation'], [1])
-                return
-            except AssertionError:
-                if attempt == 4:
-                    raise
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
+    """Rank 1 is stopped for 20 times as long as it ran just before, so that it has a 21st of a processor at most, however busy the machine is."""
+    command = [*launcher.command, '-n', '2', 'sh', '-c', f'[ {RANK} = 1 ] && export THE_SLOW_RANK=1; exec {doctor} --seconds 0.2 --json']
+    with tempfile.TemporaryFile('w+') as out, tempfile.TemporaryFile('w+') as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err, text=True)
+        try:
+            slow = next(pid for pid in wait_for_children(process, 2) if b'THE_SLOW_RANK=1' in pathlib.Path(f'/proc/{pid}/environ').read_bytes().split(b'\0'))
+            end = time.monotonic() + 400
+            while process.poll() is None and time.monotonic() < end:
+                begin = time.monotonic()
+                kill([slow], signal.SIGCONT)
+                time.sleep(0.002)
+                kill([slow], signal.SIGSTOP)
+                time.sleep(20 * (time.monotonic() - begin))
+            expect(process.poll() is not None, 'it does not end')
+        finally:
+            if process.poll() is None:
+                kill(ranks_under(process, doctor), signal.SIGKILL)
+                process.kill()
+                process.wait()
+        out.seek(0)
+        err.seek(0)
+        result = subprocess.CompletedProcess(command, process.returncode, out.read(), err.read())
+    expect_finding(result, 'warning', ['slow rank', 'fixed computation'], [1])
 
 
 QUICK = [

@@ -32,10 +32,8 @@ SLEEP = re.compile(r'\bsleep_(?:for|until)\b|\b(?:u|nano|clock_nano)sleep\s*\(|(
 REAL = {
     'bindings': 'waits for a GPU',
     'device': 'forks, and lets threads race',
-    'fakes': 'not in virtual time yet',
-    'gpus': 'not in virtual time yet',
+    'fake_processes': 'waits for another process',
     'processes': 'waits for other processes and for signals',
-    'replicas_on_gpus': 'not in virtual time yet',
     'virtual_time': 'its tests make their runs themselves',
 }
 

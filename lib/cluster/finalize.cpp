@@ -28,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 using Watches = std::span<const std::shared_ptr<const ProcessWatch>>;
 
 constexpr std::chrono::milliseconds answer_time{200};
+/// Even a busy machine lets the rank that speaks write its message within this time.
+constexpr std::chrono::seconds time_to_speak{5};
 
 /// A barrier of all ranks of the job. A rank that has waited for some time sends a heartbeat to all other ranks. A rank
 /// that receives a heartbeat sends its own heartbeat to all other ranks. Thus every rank knows the missing ranks.
@@ -114,14 +116,12 @@ class LastBarrier {
   Watches watches_;
 };
 
+/// The rank that speaks writes the message and aborts the job while the others wait here. If it cannot, each of them
+/// does.
 [[noreturn]] void give_up(const LastBarrier& barrier, const std::string& why) {
-  if (barrier.speaks()) {
-    log_warning("Environment: {}; aborting the job with exit code {}, because MPI_Finalize would wait for ever", why,
-                exit_code::unavailable);
-  } else {
-    // during this sleep, the rank that writes the log message aborts the job
-    std::this_thread::sleep_for(2 * answer_time);
-  }
+  if (!barrier.speaks()) std::this_thread::sleep_for(time_to_speak);
+  log_warning("Environment: {}; aborting the job with exit code {}, because MPI_Finalize would wait for ever", why,
+              exit_code::unavailable);
   abort_job(exit_code::unavailable);
 }
 

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <lockstep/base/chrono.hpp>
 #include <lockstep/base/error.hpp>
 #include <lockstep/base/exit_code.hpp>
 #include <lockstep/base/export.hpp>

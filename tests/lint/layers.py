@@ -43,6 +43,7 @@ INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 
 PROGRAMS = ['apps/', 'bench/', 'testing/', 'tests/']
 FOREIGN = [
     (r'std(def|int)\.h', ['include/lockstep/lockstep.h', 'apps/drop_in/calls.h']),
+    (r'bits/chrono\.h', ['include/lockstep/base/chrono.hpp']),
     (r'fmt/.*', ['lib/'] + PROGRAMS),
     (r'mpi\.h', ['lib/bindings/mpi/', 'include/lockstep/interop/mpi.hpp'] + PROGRAMS),
     (r'(cuda.*|driver_types|vector_types)\.h', ['lib/bindings/cuda/', 'lib/device/cuda/',

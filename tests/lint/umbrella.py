@@ -21,6 +21,7 @@ EXPENSIVE = {
     'atomic': 'a class whose state is in a source',
     'barrier': 'a class whose state is in a source',
     'charconv': 'a function in a source',
+    'chrono': '<lockstep/base/chrono.hpp>',
     'complex': '<lockstep/core/complex.hpp>, which programs include themselves',
     'condition_variable': 'a class whose state is in a source',
     'deque': 'a concept for its members, as in values/detail/tree.hpp',
@@ -61,7 +62,7 @@ def chains(source):
         with open(os.path.join(source, 'include', header), encoding='utf-8') as file:
             included = INCLUDE.findall(file.read())
         for name in included:
-            if name in parents:
+            if name in parents or f'<{header}>' == EXPENSIVE.get(name):  # the header that takes its place, where there is nothing cheaper
                 continue
             parents[name] = header
             if name in EXPENSIVE:

@@ -12,13 +12,15 @@ from planted import tree  # noqa: E402
 from tap import expect, run_cases  # noqa: E402
 from umbrella import UMBRELLA, chains  # noqa: E402
 
+CHRONO = 'lockstep/base/chrono.hpp'
 A, B, ALONE = 'lockstep/core/a.hpp', 'lockstep/core/b.hpp', 'lockstep/core/alone.hpp'
 
 
 def finds(texts, *expected):
     """A case: the chains in a tree whose lockstep.hpp includes a.hpp, a.hpp includes b.hpp, and alone.hpp is included by none."""
     def case():
-        files = {UMBRELLA: f'#include <{A}>\n', A: f'#include <{B}>\n', B: '#include <vector>\n', ALONE: '#include <mutex>\n'}
+        files = {UMBRELLA: f'#include <{A}>\n', A: f'#include <{B}>\n', B: '#include <vector>\n', ALONE: '#include <mutex>\n',
+                 CHRONO: '#include <chrono>\n'}
         for name, text in texts.items():
             files[name] += text
         with tree({'include/' + name: text for name, text in files.items()}) as source:
@@ -35,6 +37,8 @@ CASES = [
     ('a header is reported once, by its shortest chain', finds({A: '#include <atomic>\n', B: '#include <atomic>\n'}, (UMBRELLA, A, 'atomic'))),
     ('headers that include each other end', finds({B: f'#include <{A}>\n#include <deque>\n'}, (UMBRELLA, A, B, 'deque'))),
     ('spaces before and after # hide nothing', finds({A: '  #  include <list>\n'}, (UMBRELLA, A, 'list'))),
+    ('the header that takes the place of one may include it', finds({A: f'#include <{CHRONO}>\n'})),
+    ('no other header may include it', finds({A: f'#include <{CHRONO}>\n', B: '#include <chrono>\n'}, (UMBRELLA, A, B, 'chrono'))),
     ('comments include nothing', finds({A: '// #include <list>\n'})),
 ]
 

@@ -12,7 +12,6 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace lockstep {

@@ -5,9 +5,9 @@
 
 #pragma once
 
+#include <lockstep/base/chrono.hpp>
 #include <lockstep/base/export.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <source_location>

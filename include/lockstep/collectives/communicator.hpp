@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <lockstep/base/chrono.hpp>
 #include <lockstep/base/export.hpp>
 #include <lockstep/cluster/replica_layout.hpp>
 #include <lockstep/collectives/elements.hpp>
@@ -16,7 +17,6 @@
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -9,8 +9,6 @@
 #include <lockstep/base/owned.hpp>
 #include <lockstep/collectives/request.hpp>
 
-#include <memory>
-
 namespace lockstep {
 
 /// A prepared collective, made by `Communicator::prepare_all_reduce`. The checks are made, and the schedule and the

@@ -5,12 +5,10 @@
 
 #pragma once
 
+#include <lockstep/base/chrono.hpp>
 #include <lockstep/base/export.hpp>
 #include <lockstep/base/function.hpp>
 #include <lockstep/base/owned.hpp>
-
-#include <chrono>
-#include <memory>
 
 namespace lockstep {
 

@@ -8,8 +8,6 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/base/owned.hpp>
 
-#include <memory>
-
 namespace lockstep {
 
 class ReplicaContext;

@@ -23,7 +23,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>

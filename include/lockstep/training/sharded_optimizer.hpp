@@ -15,7 +15,6 @@
 #include <lockstep/training/sgd.hpp>
 #include <lockstep/variables/typed_variable.hpp>
 
-#include <memory>
 #include <source_location>
 #include <span>
 #include <vector>

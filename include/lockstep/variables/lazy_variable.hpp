@@ -9,7 +9,6 @@
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
-#include <memory>
 #include <type_traits>
 
 namespace lockstep {

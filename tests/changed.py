@@ -352,10 +352,10 @@ def report(choice, tests, changed):
 
 def tidy_sources(build, changed):
     """Sources that clang-tidy checks for these files: themselves; for a header, that of its name, or else one that includes it."""
-    sources = {path for path in changed if re.fullmatch(r'(lib|apps|bench)/.*\.cpp', path)}
-    readers = sorted({path for files in build.deps.values() for path in files if re.fullmatch(r'(lib|apps|bench)/.*\.cpp', path)})
+    sources = {path for path in changed if re.fullmatch(r'(lib|apps|bench|testing)/.*\.cpp', path)}
+    readers = sorted({path for files in build.deps.values() for path in files if re.fullmatch(r'(lib|apps|bench|testing)/.*\.cpp', path)})
     for header in sorted(changed):
-        if re.fullmatch(r'(include/lockstep|lib|apps|bench)/.*\.hpp', header):
+        if re.fullmatch(r'(include/lockstep|lib|apps|bench|testing)/.*\.hpp', header):
             stem = re.sub(r'^include/lockstep/', 'lib/', header)[:-len('hpp')] + 'cpp'
             including = [stem] if stem in readers else []
             for name in sorted(build.deps) if not including else ():

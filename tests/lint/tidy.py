@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs clang-tidy 19 on every source of the library, the programs and the benchmarks. Prints TAP, one case per source.
+"""Runs clang-tidy 19 on every source of the library, the programs, the benchmarks and testing/. Prints TAP, one case per source.
 
   tidy.py SOURCE BUILD [PART...]    only sources whose path contains a PART
   tidy.py SOURCE BUILD --recent     only sources that have changed in the last commits, and one for each header that has: what CI checks
@@ -152,7 +152,7 @@ def main():
     if parts == ['--recent']:
         parts = recent_sources(source, build)
     commands = compile_commands(source, build)
-    paths = sorted(path for path in commands if path.startswith(('lib/', 'apps/', 'bench/')) and path.endswith('.cpp') and any(part in path for part in parts))
+    paths = sorted(path for path in commands if path.startswith(('lib/', 'apps/', 'bench/', 'testing/')) and path.endswith('.cpp') and any(part in path for part in parts))
     print(f'1..{len(paths)}' if paths else '1..1\nok 1 - no source has changed', flush=True)
     number = failed = 0
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -7,6 +7,7 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -38,11 +39,14 @@ int main(int argc, char** argv) {
   const lockstep::TensorView output = values.view();
   const lockstep::ConstTensorView input = output;
   const lockstep::Item item{std::span(&input, 1), std::span(&output, 1)};
-  const auto sum = [&] { comm.all_reduce(std::span(&item, 1), lockstep::ReduceOp::sum); };
-  sum();
+  const auto sum = [&](const lockstep::ReduceOptions& options) {
+    comm.all_reduce(std::span(&item, 1), lockstep::ReduceOp::sum, options);
+  };
+  sum({});
   comm.barrier();
   if (rank == 1) gpus.nccl().exit_inside(rank, 7);
-  print_error_of("all_reduce", rank, sum);
-  print_error_of("barrier", rank, [&] { comm.barrier(); });
+  const lockstep::ReduceOptions short_deadline{.fail_after = std::chrono::seconds(5)};
+  print_error_of("all_reduce", rank, [&] { sum(short_deadline); });
+  print_error_of("barrier", rank, [&] { comm.barrier(short_deadline); });
   std::_Exit(3);  // after the loss of a rank there is no orderly end
 }

@@ -66,7 +66,7 @@ def check_random_calls(checks, job, program, calls):
 def check_right_programs(checks, job, program):
     for name, ranks in (('errors-return', 2), ('communicators', 3), ('kept-by-mpi', 3), ('pending-send', 2), ('threads', 2),
                         ('late', 2), ('read-only-scatter', 4), ('fortran-type', 2), ('bad-arguments', 3)):
-        result = job.run(ranks, [program, name], timeout='4,8' if name == 'late' else '20,60')
+        result = job.run(ranks, [program, name], timeout='5,15' if name == 'late' else '20,60')
         checks.check(f'{name}: right, to its end', result.code == 0 and 'done' in result.output and 'taken over' in result.output,
                      result.output)
 
@@ -99,7 +99,7 @@ def check_wrong_programs(checks, job, program):
         'killed': ['rank 1|EXIT CODE: 9|KILLED BY SIGNAL: 9'],  # Hydra ends the job before the other ranks notice
     }
     for name, texts in cases.items():
-        result = job.run(3, [program, name], timeout='3,8' if name in SHORT else '100,150')
+        result = job.run(3, [program, name], timeout='5,15' if name in SHORT else '100,150')
         checks.check(f'{name}: ends in time, with a text that names the rank and the call',
                      result.code != 0 and 'done' not in result.output and result.seconds < 100 and
                      all(re.search(text, result.output) for text in texts), f'{result.seconds:.1f} s\n{result.output}')

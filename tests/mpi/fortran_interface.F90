@@ -111,7 +111,7 @@ contains
     type(lockstep_communicator) :: reversed
     integer :: comm, number, ierror
     call MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, comm, ierror)
-    call lockstep_communicator_from(comm, reversed, name='reversed', fail_after_ms=5000)
+    call lockstep_communicator_from(comm, reversed, name='reversed', fail_after_ms=120000)
     call lockstep_rank(reversed, number)
     call check(number == ranks - 1 - rank, 'a rank in a communicator of MPI')
     call lockstep_communicator_free(reversed)

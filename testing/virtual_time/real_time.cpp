@@ -17,6 +17,13 @@ std::uint64_t seed_of_thread() noexcept {
   static std::atomic<std::uint64_t> calls{0};
   return calls.fetch_add(1, std::memory_order_relaxed);
 }
+void join_group(int) noexcept {}
+int group() noexcept { return 0; }
+void stop_group(int, std::uint64_t) {}
+void continue_group(int) {}
+std::optional<std::chrono::nanoseconds> stopped_since(int) { return std::nullopt; }
+std::uint64_t turns_of_group(int) { return 0; }
+void preempt() {}
 VirtualRun::VirtualRun(const Options&) {}
 VirtualRun::~VirtualRun() { end(); }
 int VirtualRun::end() { return 0; }

@@ -94,6 +94,45 @@ std::uint64_t seed_of_thread() noexcept {
   return calls.fetch_add(1, std::memory_order_relaxed);
 }
 
+void join_group(int group) noexcept {
+  if (detail::active() != nullptr) detail::self->group = group;
+}
+
+int group() noexcept { return detail::active() != nullptr ? detail::self->group : 0; }
+
+void stop_group(int group, std::uint64_t turns) {
+  Scheduler* const run = detail::active();
+  if (run == nullptr || run->group(group).is_stopped()) return;
+  if (turns > 0) {
+    run->group(group).turns_to_stop = turns;
+    return;
+  }
+  run->group(group).stopped_at = run->now();
+  if (group == detail::self->group) run->preempt();
+}
+
+void continue_group(int group) {
+  Scheduler* const run = detail::active();
+  if (run == nullptr) return;
+  run->group(group).turns_to_stop = detail::Group::never_stops;
+  run->group(group).stopped_at = detail::never;
+}
+
+std::optional<std::chrono::nanoseconds> stopped_since(int group) {
+  Scheduler* const run = detail::active();
+  if (run == nullptr || !run->group(group).is_stopped()) return std::nullopt;
+  return std::chrono::nanoseconds(run->group(group).stopped_at);
+}
+
+std::uint64_t turns_of_group(int group) {
+  Scheduler* const run = detail::active();
+  return run == nullptr ? 0 : run->group(group).turns;
+}
+
+void preempt() {
+  if (Scheduler* const run = detail::active()) run->preempt();
+}
+
 VirtualRun::VirtualRun(const Options& options) {
   if (runs.load() % 2 == 1) {
     detail::print_line("virtual time: a run exists already");

@@ -63,6 +63,7 @@ void Scheduler::begin(const Options& options) {
   random_ = options.seed;
   choose_ = options.choose;
   is_ending_ = false;
+  groups_.fill({});
   for (std::size_t i = 0; i < used_; ++i) {
     if (threads_[i].state == State::ended) remove_thread(&threads_[i]);
     if (threads_[i].state != State::unused) threads_[i].state = State::abandoned;
@@ -156,6 +157,7 @@ Thread* Scheduler::add_thread() {
     Thread& thread = threads_[i];
     if (thread.state != State::unused) continue;
     thread.number = created_++;
+    thread.group = self != nullptr ? self->group : 0;
     thread.state = State::blocked;
     thread.order = ++order_;
     thread.address = nullptr;
@@ -245,23 +247,38 @@ void Scheduler::wait_for_turn(Thread& thread) noexcept {
   thread.signal.store(Thread::wait, std::memory_order_relaxed);
 }
 
+void Scheduler::preempt() {
+  make_ready(*self, false);
+  give_turn_away(*self);
+}
+
 Thread* Scheduler::choose() {
-  Thread* chosen = choose_among_ready();
-  while (chosen == nullptr) {
-    if (!wake_by_descriptors(0)) advance();
-    chosen = choose_among_ready();
+  for (;;) {
+    Thread* const chosen = choose_among_ready();
+    if (chosen == nullptr) {
+      if (!wake_by_descriptors(0)) advance();
+      continue;
+    }
+    Group& its_group = group(chosen->group);
+    if (its_group.turns_to_stop == 0) {
+      its_group.turns_to_stop = Group::never_stops;
+      its_group.stopped_at = now_;
+      continue;
+    }
+    if (its_group.turns_to_stop != Group::never_stops) --its_group.turns_to_stop;
+    ++its_group.turns;
+    chosen->state = State::running;
+    chosen->clock_readings = 0;
+    ++turns_;
+    history_ = mixed(mixed(history_, static_cast<std::uint64_t>(chosen->number)), static_cast<std::uint64_t>(now_));
+    return chosen;
   }
-  chosen->state = State::running;
-  chosen->clock_readings = 0;
-  ++turns_;
-  history_ = mixed(mixed(history_, static_cast<std::uint64_t>(chosen->number)), static_cast<std::uint64_t>(now_));
-  return chosen;
 }
 
 Thread* Scheduler::choose_among_ready() {
   std::size_t count = 0;
   for (std::size_t i = 0; i < used_; ++i) {
-    if (threads_[i].state == State::ready) candidates_[count++] = &threads_[i];
+    if (threads_[i].state == State::ready && !is_stopped(threads_[i])) candidates_[count++] = &threads_[i];
   }
   if (count == 0) return nullptr;
   const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(count);
@@ -283,7 +300,7 @@ bool Scheduler::wake_by_descriptors(int timeout_ms) {
   bool has_woken = false;
   for (std::size_t i = 0; i < used_; ++i) {
     Thread& thread = threads_[i];
-    if (thread.state != State::blocked || thread.descriptors == nullptr) continue;
+    if (thread.state != State::blocked || thread.descriptors == nullptr || is_stopped(thread)) continue;
     if (real_poll(thread.descriptors, thread.count_descriptors, timeout_ms) == 0) continue;
     make_ready(thread, false);
     has_woken = true;
@@ -296,7 +313,7 @@ void Scheduler::advance() {
   Time next = never;
   bool has_descriptors = false;
   for (std::size_t i = 0; i < used_; ++i) {
-    if (threads_[i].state != State::blocked) continue;
+    if (threads_[i].state != State::blocked || is_stopped(threads_[i])) continue;
     next = std::min(next, threads_[i].deadline);
     has_descriptors = has_descriptors || threads_[i].descriptors != nullptr;
   }
@@ -306,12 +323,12 @@ void Scheduler::advance() {
     return;
   }
   if (next > longest_) fail("the run has reached its limit in virtual time");
-  now_ = next;
+  now_ = std::max(now_, next);  // deadlines of a group that was stopped may have passed
   for (;;) {
     Thread* first = nullptr;
     for (std::size_t i = 0; i < used_; ++i) {
       Thread& thread = threads_[i];
-      if (thread.state != State::blocked || thread.deadline > now_) continue;
+      if (thread.state != State::blocked || thread.deadline > now_ || is_stopped(thread)) continue;
       if (first == nullptr || thread.order < first->order) first = &thread;
     }
     if (first == nullptr) return;

@@ -29,6 +29,7 @@ enum class State { unused, ready, running, blocked, ended, abandoned };
 /// A thread of a run.
 struct Thread {
   int number = 0;  // in the order of creation
+  int group = 0;
   State state = State::unused;
   std::uint64_t order = 0;        // of becoming ready, or of blocking
   const void* address = nullptr;  // of the object for which the thread waits; null if it waits for time alone
@@ -50,6 +51,15 @@ struct Thread {
 
   enum Signal : std::uint32_t { wait, run, print_stack };
   std::atomic<std::uint32_t> signal{wait};
+};
+
+/// The threads of a group take turns, or none of them does.
+struct Group {
+  static constexpr std::uint64_t never_stops = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t turns_to_stop = never_stops;
+  std::uint64_t turns = 0;
+  Time stopped_at = never;  // `never` if it is not stopped
+  [[nodiscard]] bool is_stopped() const noexcept { return stopped_at != never; }
 };
 
 class Scheduler {
@@ -80,6 +90,10 @@ class Scheduler {
   /// A loop that only reads clocks waits, too.
   void count_clock_reading();
 
+  [[nodiscard]] Group& group(int number) noexcept { return groups_[static_cast<std::size_t>(number)]; }
+  /// The calling thread stays ready, and the turn goes to a thread that may run.
+  void preempt();
+
   /// A record for a thread that the caller will start; null if there are too many.
   Thread* add_thread();
   void remove_thread(Thread* thread) noexcept;
@@ -98,6 +112,7 @@ class Scheduler {
   [[noreturn]] void fail_from_outside(const char* reason);
 
  private:
+  [[nodiscard]] bool is_stopped(const Thread& thread) noexcept { return group(thread.group).is_stopped(); }
   void make_ready(Thread& thread, bool timed_out) noexcept;
   void give_turn_away(Thread& self);
   void wait_for_turn(Thread& self) noexcept;
@@ -109,6 +124,7 @@ class Scheduler {
   [[nodiscard]] std::size_t count_others() const noexcept;
 
   std::array<Thread, most_threads> threads_;
+  std::array<Group, most_groups> groups_;
   std::size_t used_ = 0;  // threads_[used_] and those after it are unused
   std::array<Thread*, most_threads> candidates_{};
   int created_ = 0;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace lockstep::virtual_time {
 
@@ -42,6 +43,26 @@ struct Options {
 /// number of the thread in the run, so that it is the same whenever the history is. Outside of a run, a new number in
 /// each call.
 [[nodiscard]] std::uint64_t seed_of_thread() noexcept;
+
+/// Groups of threads of a run, such as the threads of one rank in a simulation of a job. A new thread belongs to the
+/// group of the thread that creates it; the first thread of a run belongs to group 0. The functions below do nothing
+/// outside of a run.
+inline constexpr int most_groups = 128;
+/// From now on the calling thread belongs to `group`, from 0 to most_groups - 1.
+void join_group(int group) noexcept;
+/// The group of the calling thread; 0 outside of a run.
+[[nodiscard]] int group() noexcept;
+/// As SIGSTOP for a process: after `turns` more turns of its threads, no thread of the group gets a turn until
+/// `continue_group`. Time goes on, so that deadlines of its threads pass meanwhile.
+void stop_group(int group, std::uint64_t turns = 0);
+/// Takes a stop back, also one that has not begun.
+void continue_group(int group);
+/// When the group was stopped; empty if it is not stopped.
+[[nodiscard]] std::optional<std::chrono::nanoseconds> stopped_since(int group);
+/// The number of turns of the threads of the group.
+[[nodiscard]] std::uint64_t turns_of_group(int group);
+/// Gives other threads that are ready a turn. No time passes.
+void preempt();
 
 /// A run in virtual time: from the construction to the destruction, the constructing thread and the threads that it and
 /// they create take turns. A deadlock prints the stack of every thread and ends the process with status 1.

@@ -17,6 +17,7 @@
 #include <ctime>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -269,6 +270,56 @@ TEST(VirtualTime, counts_threads_that_have_not_ended) {
   EXPECT_EQ(run.end(), 1);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("wait_without_test"), std::string::npos);
   delete waiting;
+}
+
+TEST(Groups, get_no_turn_while_they_are_stopped_although_time_goes_on) {
+  VirtualRun run;
+  std::atomic<int> steps = 0;
+  std::jthread member([&] {
+    virtual_time::join_group(1);
+    for (; steps < 3; ++steps) std::this_thread::sleep_for(1s);
+  });
+  std::this_thread::sleep_for(1500ms);
+  virtual_time::stop_group(1);
+  std::this_thread::sleep_for(10s);
+  EXPECT_EQ(steps, 1);
+  EXPECT_EQ(virtual_time::stopped_since(1), 1500ms);
+  virtual_time::continue_group(1);
+  EXPECT_EQ(virtual_time::stopped_since(1), std::nullopt);
+  member.join();
+  EXPECT_EQ(virtual_time::now(), 12500ms);  // the sleep that ended during the stop, and one more
+}
+
+TEST(Groups, are_those_of_the_creating_thread_and_stop_after_a_number_of_turns) {
+  VirtualRun run;
+  std::atomic<int> steps = 0;
+  virtual_time::stop_group(2, 10);
+  std::jthread member([&] {
+    virtual_time::join_group(2);
+    std::jthread([&] {
+      EXPECT_EQ(virtual_time::group(), 2);
+      for (; steps < 100; ++steps) virtual_time::preempt();
+    }).join();
+  });
+  std::this_thread::sleep_for(1s);
+  EXPECT_EQ(virtual_time::turns_of_group(2), 10);
+  EXPECT_LT(steps, 10);
+  EXPECT_EQ(virtual_time::stopped_since(2), 0s);
+  virtual_time::continue_group(2);
+  member.join();
+  EXPECT_EQ(steps, 100);
+  EXPECT_EQ(virtual_time::group(), 0);
+}
+
+TEST(Groups, that_stop_themselves_go_on_where_they_were) {
+  VirtualRun run;
+  std::jthread member([] {
+    virtual_time::join_group(3);
+    virtual_time::stop_group(3);
+    EXPECT_EQ(virtual_time::now(), 5s);
+  });
+  std::this_thread::sleep_for(5s);
+  virtual_time::continue_group(3);
 }
 
 }  // namespace

@@ -1,0 +1,311 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "simulation/job.hpp"
+
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/item.hpp>
+#include <lockstep/core/tensor_view.hpp>
+
+#include "collectives/make_communicator.hpp"
+#include "transport/loopback/loopback_transport.hpp"
+#include "virtual_time/virtual_time.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+
+namespace lockstep::simulation {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+/// The threads of rank r are group r + 1; those of the simulation itself are group 0.
+constexpr int group_of(int rank) { return rank + 1; }
+
+std::uint64_t preempts_one_in = 0;
+
+/// Before an access to a word of the shared blocks.
+void at_word() {
+  if (preempts_one_in == 0) return;
+  thread_local Random random(virtual_time::seed_of_thread());
+  if (random.one_in(preempts_one_in)) virtual_time::preempt();
+}
+
+constexpr detail::TestHooks hooks{.at_flag = at_word};
+
+/// An element of the input of a replica. Sums are exact in f32.
+float value_of(int operation, int replica, int element) {
+  return static_cast<float>((operation * 7 + replica * 13 + element * 3) % 31 - 9);
+}
+
+/// The tensors of one operation of one rank, and what they must be afterwards.
+class Buffers {
+ public:
+  Buffers(const Operation& operation, int number, const ReplicaLayout& layout, int rank)
+      : operation_(operation), number_(number), layout_(layout), rank_(rank) {
+    const int all = layout.replicas();
+    const int local = layout.count(rank);
+    const bool is_root = rank == operation.root;
+    const int count = operation.count;
+    switch (operation.kind) {
+      case Kind::all_reduce: make(local, count, local, count); break;
+      case Kind::reduce: make(local, count, is_root ? 1 : 0, count); break;
+      case Kind::reduce_scatter: make(local, count * all, local, count); break;
+      case Kind::all_gather: make(local, count, local, count * all); break;
+      case Kind::gather: make(local, count, is_root ? 1 : 0, count * all); break;
+      case Kind::broadcast: make(is_root ? 1 : 0, count, local, count); break;
+      case Kind::barrier: break;
+    }
+  }
+
+  [[nodiscard]] Item item() const { return {inputs_, outputs_}; }
+
+  /// Empty if all results are right.
+  [[nodiscard]] std::string wrong() const {
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      for (std::size_t k = 0; k < results_[i].size(); ++k) {
+        const float expected = expected_at(static_cast<int>(i), static_cast<int>(k));
+        if (results_[i][k] != expected)
+          return fmt::format("element {} of output {} is {}, not {}", k, i, results_[i][k], expected);
+      }
+    }
+    return {};
+  }
+
+ private:
+  void make(int inputs, int input_count, int outputs, int output_count) {
+    const int first = operation_.kind == Kind::broadcast ? 0 : layout_.first(rank_);
+    for (int i = 0; i < inputs; ++i) {
+      std::vector<float>& values = values_.emplace_back(static_cast<std::size_t>(input_count));
+      for (int k = 0; k < input_count; ++k) values[static_cast<std::size_t>(k)] = value_of(number_, first + i, k);
+      inputs_.push_back({values.data(), DType::f32, Shape{input_count}, {}});
+    }
+    for (int i = 0; i < outputs; ++i) {
+      std::vector<float>& values = results_.emplace_back(static_cast<std::size_t>(output_count), -77.0F);
+      outputs_.push_back({values.data(), DType::f32, Shape{output_count}, {}});
+    }
+  }
+
+  [[nodiscard]] float sum_at(int element) const {
+    float sum = 0;
+    for (int replica = 0; replica < layout_.replicas(); ++replica) sum += value_of(number_, replica, element);
+    return sum;
+  }
+  [[nodiscard]] float expected_at(int output, int element) const {
+    switch (operation_.kind) {
+      case Kind::all_reduce:
+      case Kind::reduce: return sum_at(element);
+      case Kind::reduce_scatter: return sum_at((layout_.first(rank_) + output) * operation_.count + element);
+      case Kind::all_gather:
+      case Kind::gather: return value_of(number_, element / operation_.count, element % operation_.count);
+      case Kind::broadcast: return value_of(number_, 0, element);
+      case Kind::barrier: break;
+    }
+    return 0;
+  }
+
+  Operation operation_;
+  int number_;
+  const ReplicaLayout& layout_;
+  int rank_;
+  std::vector<std::vector<float>> values_;
+  std::vector<std::vector<float>> results_;
+  std::vector<ConstTensorView> inputs_;
+  std::vector<TensorView> outputs_;
+};
+
+void call(const Communicator& comm, const Operation& operation, const Item& item) {
+  const std::span<const Item> items(&item, 1);
+  if (operation.is_asynchronous) {
+    switch (operation.kind) {
+      case Kind::all_reduce: return comm.all_reduce_async(items, ReduceOp::sum).wait();
+      case Kind::reduce_scatter: return comm.reduce_scatter_async(items, ReduceOp::sum).wait();
+      case Kind::broadcast: return comm.broadcast_async(items, operation.root).wait();
+      case Kind::barrier: return comm.barrier_async().wait();
+      default: break;
+    }
+  }
+  switch (operation.kind) {
+    case Kind::all_reduce: return comm.all_reduce(items, ReduceOp::sum);
+    case Kind::reduce: return comm.reduce(items, ReduceOp::sum, operation.root);
+    case Kind::reduce_scatter: return comm.reduce_scatter(items, ReduceOp::sum);
+    case Kind::all_gather: return comm.all_gather(items);
+    case Kind::gather: return comm.gather(items, operation.root);
+    case Kind::broadcast: return comm.broadcast(items, operation.root);
+    case Kind::barrier: return comm.barrier();
+  }
+}
+
+class Job {
+ public:
+  Job(const Scenario& scenario, bool trace) : scenario_(scenario), trace_(trace), layout_(scenario.replicas) {
+    report_.ranks.resize(static_cast<std::size_t>(scenario.ranks()));
+    has_ended_.resize(report_.ranks.size());
+    preempts_one_in = scenario.preempts_one_in;
+  }
+
+  Report run() {
+    virtual_time::Options options;
+    options.seed = scenario_.seed | 1;  // 0 would take turns in order
+    options.longest = std::chrono::hours(1);
+    virtual_time::VirtualRun virtual_run(options);
+    {
+      auto transports = detail::make_loopback_transports(scenario_.node_leaders, true);
+      std::vector<std::jthread> ranks;
+      for (auto& transport : transports) ranks.emplace_back([this, &transport] { be_rank(std::move(transport)); });
+      watch();
+    }
+    report_.duration = virtual_time::now();
+    report_.history = virtual_run.history();
+    report_.turns = virtual_run.turns();
+    return std::move(report_);
+  }
+
+ private:
+  [[nodiscard]] const Fault* fault_of(int rank) const {
+    const auto is_of_rank = [rank](const Fault& fault) { return fault.rank == rank; };
+    const auto found = std::find_if(scenario_.faults.begin(), scenario_.faults.end(), is_of_rank);
+    return found == scenario_.faults.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] bool stops(int rank) const {
+    const Fault* const fault = fault_of(rank);
+    return fault != nullptr && fault->kind == FaultKind::stops;
+  }
+  [[nodiscard]] Outcome& outcome(int rank) { return report_.ranks[static_cast<std::size_t>(rank)]; }
+
+  template <class... Args>
+  void say(int rank, fmt::format_string<Args...> text, Args&&... args) const {
+    if (!trace_) return;
+    std::printf("%12.6f rank %d: %s\n", std::chrono::duration<double>(virtual_time::now()).count(), rank,
+                fmt::format(text, std::forward<Args>(args)...).c_str());
+  }
+
+  /// Waits for the ranks that are not stopped, then lets the stopped ones go on and waits for them.
+  void watch() {
+    await([this](int rank) { return has_ended(rank) || (stops(rank) && virtual_time::stopped_since(group_of(rank))); });
+    for (int rank = 0; rank < scenario_.ranks(); ++rank) {
+      if (const auto since = virtual_time::stopped_since(group_of(rank))) outcome(rank).fault_at = *since;
+    }
+    go_on_ = true;
+    for (int rank = 0; rank < scenario_.ranks(); ++rank) virtual_time::continue_group(group_of(rank));
+    await([this](int rank) { return has_ended(rank); });
+    may_recover_ = true;
+  }
+
+  void await(const std::function<bool(int)>& has_come) {
+    const auto limit = virtual_time::now() + scenario_.fail_after * 20;
+    for (;;) {
+      int missing = 0;
+      for (int rank = 0; rank < scenario_.ranks(); ++rank) missing += has_come(rank) ? 0 : 1;
+      if (missing == 0) return;
+      if (virtual_time::now() > limit) break;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    for (int rank = 0; rank < scenario_.ranks(); ++rank) {
+      if (!has_come(rank))
+        report_.hangs.push_back(fmt::format("rank {} in operation {}", rank, outcome(rank).completed));
+    }
+  }
+
+  [[nodiscard]] bool has_ended(int rank) const { return has_ended_[static_cast<std::size_t>(rank)] != 0; }
+
+  void be_rank(std::unique_ptr<detail::Transport> transport) {
+    const int rank = transport->rank();
+    virtual_time::join_group(group_of(rank));
+    CommunicatorOptions options;
+    options.local_replicas = layout_.count(rank);
+    options.fail_after = scenario_.fail_after;
+    options.warn_after = scenario_.fail_after * 10;
+    std::optional<Communicator> comm = CommunicatorAccess::make(std::move(transport), options, layout_);
+    CommunicatorAccess::set_test_hooks(*comm, &hooks);
+    try {
+      operate(comm, rank);
+    } catch (const Error& error) {
+      outcome(rank).failure = failure_of(error, outcome(rank).completed);
+      say(rank, "operation {} failed: {}", outcome(rank).completed, error.what());
+    }
+    virtual_time::continue_group(group_of(rank));  // a stop that has not begun never begins
+    has_ended_[static_cast<std::size_t>(rank)] = 1;
+    while (!may_recover_) std::this_thread::sleep_for(milliseconds(10));
+    if (comm && report_.hangs.empty() && !has_left_) recover(*comm, rank);
+  }
+
+  static Failure failure_of(const Error& error, int operation) {
+    return {operation, error.code(), error.text(), error.rank(), virtual_time::now()};
+  }
+
+  void operate(std::optional<Communicator>& comm, int rank) {
+    const Fault* const fault = fault_of(rank);
+    for (int k = 0; k < static_cast<int>(scenario_.operations.size()); ++k) {
+      Operation operation = scenario_.operations[static_cast<std::size_t>(k)];
+      if (fault != nullptr && fault->operation == k) {
+        if (fault->kind != FaultKind::stops) outcome(rank).fault_at = virtual_time::now();
+        say(rank, "{}", describe(*fault));
+        switch (fault->kind) {
+          case FaultKind::stops: virtual_time::stop_group(group_of(rank), fault->turns); break;
+          case FaultKind::is_late: std::this_thread::sleep_for(fault->delay); break;
+          case FaultKind::aborts: return comm->abort(fmt::format("no more bread on rank {}", rank));
+          case FaultKind::leaves:
+            has_left_ = true;
+            comm.reset();
+            return;
+          case FaultKind::calls_other: operation = fault->other; break;
+        }
+      }
+      Buffers buffers(operation, k, layout_, rank);
+      call(*comm, operation, buffers.item());
+      say(rank, "completed operation {}: {}", k, describe(operation));
+      ++outcome(rank).completed;
+      if (std::string wrong = buffers.wrong(); !wrong.empty())
+        outcome(rank).wrong.push_back(fmt::format("operation {} ({}): {}", k, describe(operation), wrong));
+    }
+  }
+
+  /// After a failure, all ranks can go on from the same operation.
+  void recover(const Communicator& comm, int rank) {
+    try {
+      static_cast<void>(comm.recover());
+      for (int k = 0; k < 2; ++k) {
+        const Operation operation{Kind::all_reduce, 100 + 4000 * k, 0, false};
+        Buffers buffers(operation, k, layout_, rank);
+        call(comm, operation, buffers.item());
+        if (std::string wrong = buffers.wrong(); !wrong.empty())
+          outcome(rank).wrong.push_back("after recover: " + wrong);
+      }
+    } catch (const Error& error) {
+      outcome(rank).after = failure_of(error, -1);
+      say(rank, "after recover: {}", error.what());
+    }
+    // a communicator that is destroyed here would be one that its rank has left
+    ++recovered_;
+    while (recovered_ < scenario_.ranks()) std::this_thread::sleep_for(milliseconds(10));
+  }
+
+  const Scenario& scenario_;
+  bool trace_;
+  ReplicaLayout layout_;
+  Report report_;
+  // exactly one thread runs at a time
+  std::vector<char> has_ended_;
+  bool go_on_ = false;
+  bool may_recover_ = false;
+  bool has_left_ = false;
+  int recovered_ = 0;
+};
+
+}  // namespace
+
+Report run(const Scenario& scenario, bool trace) { return Job(scenario, trace).run(); }
+
+}  // namespace lockstep::simulation

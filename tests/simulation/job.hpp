@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs a scenario in virtual time: ranks are groups of threads, which take turns as the seed says.
+
+#pragma once
+
+#include <lockstep/base/error.hpp>
+
+#include "simulation/scenario.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::simulation {
+
+/// The error of a rank.
+struct Failure {
+  int operation = -1;  ///< index in Scenario::operations
+  Code code = Code::internal;
+  std::string text;
+  int rank = -1;  ///< Error::rank()
+  std::chrono::nanoseconds at{};
+};
+
+/// What a rank has seen.
+struct Outcome {
+  std::optional<Failure> failure;  ///< none if it has completed all operations
+  std::optional<Failure> after;    ///< of the operations after `recover`
+  std::vector<std::string> wrong;  ///< results that are not right
+  int completed = 0;               ///< operations
+  std::optional<std::chrono::nanoseconds>
+      fault_at;  ///< when the fault of this rank began; none if it has none, or did not come to it
+};
+
+struct Report {
+  std::vector<Outcome> ranks;
+  std::vector<std::string> hangs;  ///< ranks that had not ended when they should have
+  std::uint64_t history = 0;
+  std::uint64_t turns = 0;
+  std::chrono::nanoseconds duration{};
+};
+
+/// `trace`: prints what each rank does, with its time.
+[[nodiscard]] Report run(const Scenario& scenario, bool trace);
+
+}  // namespace lockstep::simulation

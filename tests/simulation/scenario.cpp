@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "simulation/scenario.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace lockstep::simulation {
+namespace {
+
+constexpr std::array<std::string_view, kinds> names{"all_reduce", "reduce",    "reduce_scatter", "all_gather",
+                                                    "gather",     "broadcast", "barrier"};
+
+/// Small data travels with the agreement, larger data in one step, and the largest in several turns.
+constexpr std::array<int, 6> counts{0, 1, 3, 200, 3000, 20000};
+
+Operation any_operation(Random& random, int ranks) {
+  Operation operation;
+  operation.kind = static_cast<Kind>(random.below(kinds));
+  operation.count = operation.kind == Kind::barrier ? 0 : counts[random.below(counts.size())];
+  operation.root = random.between(0, ranks - 1);
+  operation.is_asynchronous = random.one_in(4);
+  return operation;
+}
+
+bool has_root(Kind kind) { return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast; }
+
+/// Whether ranks that make one of these calls each must get an error.
+bool differ(const Operation& left, const Operation& right) {
+  return left.kind != right.kind || left.count != right.count || (has_root(left.kind) && left.root != right.root);
+}
+
+Fault any_fault(Random& random, const Scenario& scenario) {
+  Fault fault;
+  fault.kind = static_cast<FaultKind>(random.below(5));
+  fault.rank = random.between(0, scenario.ranks() - 1);
+  fault.operation = random.between(0, static_cast<int>(scenario.operations.size()) - 1);
+  fault.turns = random.below(random.one_in(2) ? 12 : 200) + 1;
+  fault.delay = scenario.fail_after * random.between(1, 5) / 10 +
+                (random.one_in(2) ? scenario.fail_after * 2 : std::chrono::milliseconds(0));
+  fault.other = any_operation(random, scenario.ranks());
+  const auto at = static_cast<std::size_t>(fault.operation);
+  while (!differ(fault.other, scenario.operations[at])) fault.other = any_operation(random, scenario.ranks());
+  return fault;
+}
+
+}  // namespace
+
+int Scenario::nodes() const {
+  int count = 0;
+  for (int rank = 0; rank < ranks(); ++rank) count += node_leaders[static_cast<std::size_t>(rank)] == rank ? 1 : 0;
+  return count;
+}
+
+Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
+  Random random(seed);
+  Scenario scenario;
+  scenario.seed = seed;
+  const int ranks = random.between(limits.least_ranks, limits.most_ranks);
+  const int nodes = random.between(1, std::min(ranks, limits.most_nodes));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int node = rank * nodes / ranks;
+    const bool is_first = rank == 0 || node != (rank - 1) * nodes / ranks;
+    scenario.node_leaders.push_back(is_first ? rank : scenario.node_leaders.back());
+    scenario.replicas.push_back(random.one_in(4) ? 2 : 1);
+  }
+  const int operations = random.between(1, limits.most_operations);
+  for (int k = 0; k < operations; ++k) scenario.operations.push_back(any_operation(random, ranks));
+  const int faults = random.between(0, limits.most_faults);
+  for (int k = 0; k < faults; ++k) {
+    const Fault fault = any_fault(random, scenario);
+    const auto is_of_rank = [&](const Fault& each) { return each.rank == fault.rank; };
+    if (std::none_of(scenario.faults.begin(), scenario.faults.end(), is_of_rank)) scenario.faults.push_back(fault);
+  }
+  constexpr std::array<std::uint64_t, 4> preemptions{0, 64, 8, 1};
+  scenario.preempts_one_in = preemptions[random.below(preemptions.size())];
+  return scenario;
+}
+
+std::string describe(const Operation& operation) {
+  std::string text =
+      fmt::format("{}{}", names[static_cast<std::size_t>(operation.kind)], operation.is_asynchronous ? "_async" : "");
+  if (operation.kind != Kind::barrier) text += fmt::format(" of {}", operation.count);
+  if (has_root(operation.kind)) text += fmt::format(", root {}", operation.root);
+  return text;
+}
+
+std::string describe(const Fault& fault) {
+  const std::string who = fmt::format("rank {} ", fault.rank);
+  switch (fault.kind) {
+    case FaultKind::stops:
+      return who + fmt::format("stops {} turns after operation {} begins", fault.turns, fault.operation);
+    case FaultKind::is_late:
+      return who + fmt::format("is {} ms late for operation {}", fault.delay.count(), fault.operation);
+    case FaultKind::aborts: return who + fmt::format("aborts at operation {}", fault.operation);
+    case FaultKind::leaves: return who + fmt::format("leaves at operation {}", fault.operation);
+    case FaultKind::calls_other:
+      return who + fmt::format("calls {} in operation {}", describe(fault.other), fault.operation);
+  }
+  return who;
+}
+
+std::string describe(const Scenario& scenario) {
+  std::string text = fmt::format("{} ranks on {} nodes (leaders {}), replicas {}, a switch at one in {} words\n",
+                                 scenario.ranks(), scenario.nodes(), fmt::join(scenario.node_leaders, " "),
+                                 fmt::join(scenario.replicas, " "), scenario.preempts_one_in);
+  for (std::size_t k = 0; k < scenario.operations.size(); ++k)
+    text += fmt::format("operation {}: {}\n", k, describe(scenario.operations[k]));
+  for (const Fault& fault : scenario.faults) text += describe(fault) + "\n";
+  return text;
+}
+
+}  // namespace lockstep::simulation

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens in one simulated job: its ranks, nodes and operations, and the faults of its ranks. All of it follows
+// from a seed, within limits.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace lockstep::simulation {
+
+/// Random numbers that are the same on every machine.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  /// From 0 to `count` - 1.
+  [[nodiscard]] std::uint64_t below(std::uint64_t count) { return engine_() % count; }
+  [[nodiscard]] int between(int least, int most) {
+    return least + static_cast<int>(below(static_cast<std::uint64_t>(most - least + 1)));
+  }
+  /// True in one of `count` cases.
+  [[nodiscard]] bool one_in(std::uint64_t count) { return below(count) == 0; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+enum class Kind : std::uint8_t { all_reduce, reduce, reduce_scatter, all_gather, gather, broadcast, barrier };
+inline constexpr int kinds = 7;
+
+struct Operation {
+  Kind kind = Kind::barrier;
+  int count = 0;  ///< elements of one input
+  int root = 0;
+  bool is_asynchronous = false;  ///< a request, for which the rank waits at once
+};
+
+enum class FaultKind : std::uint8_t {
+  stops,       ///< gets no turn after some turns from the begin of the operation on, until all other ranks have ended
+  is_late,     ///< sleeps before the operation
+  aborts,      ///< calls abort in place of the operation
+  leaves,      ///< destroys its communicator before the operation
+  calls_other  ///< makes another call in place of the operation
+};
+
+struct Fault {
+  FaultKind kind = FaultKind::stops;
+  int rank = 0;
+  int operation = 0;
+  std::uint64_t turns = 0;               ///< of FaultKind::stops
+  std::chrono::milliseconds delay = {};  ///< of FaultKind::is_late
+  Operation other = {};                  ///< of FaultKind::calls_other
+};
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  std::vector<int> node_leaders;  ///< by rank: the lowest rank of its node
+  std::vector<int> replicas;      ///< by rank
+  std::vector<Operation> operations;
+  std::vector<Fault> faults;
+  /// A thread that reads or writes a word of the shared blocks gives others a turn in one of so many cases; 0: never.
+  std::uint64_t preempts_one_in = 0;
+  std::chrono::milliseconds fail_after{2000};
+
+  [[nodiscard]] int ranks() const noexcept { return static_cast<int>(replicas.size()); }
+  [[nodiscard]] int nodes() const;
+};
+
+struct Limits {
+  int least_ranks = 2;
+  int most_ranks = 6;
+  int most_nodes = 3;
+  int most_operations = 20;
+  int most_faults = 2;
+};
+
+[[nodiscard]] Scenario scenario_of(std::uint64_t seed, const Limits& limits);
+
+/// A line for each part of the scenario.
+[[nodiscard]] std::string describe(const Scenario& scenario);
+[[nodiscard]] std::string describe(const Operation& operation);
+[[nodiscard]] std::string describe(const Fault& fault);
+
+}  // namespace lockstep::simulation

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "simulation/specification.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace lockstep::simulation {
+namespace {
+
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+/// Whether the fault makes the others fail, if its rank comes to it.
+bool is_fatal(const Fault& fault, const Scenario& scenario) {
+  return fault.kind != FaultKind::is_late || fault.delay > scenario.fail_after;
+}
+
+/// The numbers of a list of ranks, "3, 5, 7", from `at` on.
+void read_list(std::string_view text, std::size_t at, std::vector<int>& ranks) {
+  for (;;) {
+    int number = 0;
+    const std::size_t begin = at;
+    for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0; ++at)
+      number = number * 10 + (text[at] - '0');
+    if (at == begin) return;
+    if (!contains(ranks, number)) ranks.push_back(number);
+    if (text.substr(at, 2) != ", ") return;
+    at += 2;
+  }
+}
+
+/// "operation #4": the operation that an error names; empty if it names none.
+std::string operation_in(const std::string& text) {
+  const std::size_t at = text.find("operation #");
+  return at == std::string::npos ? std::string() : text.substr(at, text.find_first_not_of("0123456789", at + 11) - at);
+}
+
+class Judge {
+ public:
+  Judge(const Scenario& scenario, const Report& report) : scenario_(scenario), report_(report) {
+    for (const Fault& fault : scenario.faults) {
+      const auto since = report.ranks[static_cast<std::size_t>(fault.rank)].fault_at;
+      if (!is_fatal(fault, scenario) || !since) continue;
+      culprits_.push_back(fault.rank);
+      latest_fault_ = std::max(latest_fault_, *since);
+      first_operation_ = std::min(first_operation_, fault.operation);
+    }
+  }
+
+  std::vector<std::string> all() {
+    for (const std::string& hang : report_.hangs) add("does not end: {}", hang);
+    for (int rank = 0; rank < scenario_.ranks(); ++rank) judge(rank);
+    if (report_.hangs.empty()) compare();
+    return std::move(found_);
+  }
+
+ private:
+  template <class... Args>
+  void add(fmt::format_string<Args...> text, Args&&... args) {
+    found_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  [[nodiscard]] const Outcome& outcome(int rank) const { return report_.ranks[static_cast<std::size_t>(rank)]; }
+
+  void judge(int rank) {
+    const Outcome& seen = outcome(rank);
+    for (const std::string& wrong : seen.wrong) add("rank {}: a wrong result: {}", rank, wrong);
+    if (seen.after) add("rank {}: after recover: {}", rank, seen.after->text);
+    const bool has_completed = seen.completed == static_cast<int>(scenario_.operations.size());
+    if (!seen.failure) {
+      const bool may_end = has_completed || contains(culprits_, rank);
+      if (!may_end && report_.hangs.empty())
+        add("rank {} has ended after {} operations without an error", rank, seen.completed);
+      return;
+    }
+    const Failure& failure = *seen.failure;
+    if (culprits_.empty()) return add("rank {} fails without a fault: {}", rank, failure.text);
+    if (contains(culprits_, rank)) return;  // its own error may say what only this rank knows
+    if (failure.operation < first_operation_)
+      add("rank {} fails in operation {}, before every fault: {}", rank, failure.operation, failure.text);
+    const auto limit = latest_fault_ + 2 * scenario_.fail_after + std::chrono::seconds(1);
+    if (failure.at > limit) {
+      add("rank {} fails {:.3f} s after the last fault: {}", rank,
+          std::chrono::duration<double>(failure.at - latest_fault_).count(), failure.text);
+    }
+    judge_names(rank, failure);
+  }
+
+  void judge_names(int rank, const Failure& failure) {
+    const std::vector<int> names = blamed(failure.text);
+    const auto is_culprit = [this](int name) { return contains(culprits_, name); };
+    if (failure.code == Code::mismatch) {  // the text compares two calls, one of which may be right
+      if (std::none_of(names.begin(), names.end(), is_culprit)) add("rank {} names no culprit: {}", rank, failure.text);
+      return;
+    }
+    if (!is_culprit(failure.rank))
+      add("rank {} blames rank {}, which did its part: {}", rank, failure.rank, failure.text);
+    for (const int name : names) {
+      if (!is_culprit(name)) add("rank {} names rank {}, which did its part: {}", rank, name, failure.text);
+    }
+  }
+
+  /// Ranks that did their part and fail in the same operation say the same. A rank that has completed it may fail in
+  /// the next one, at the same time, before it has heard of the failure.
+  void compare() {
+    for (int rank = 0; rank < scenario_.ranks(); ++rank) {
+      if (contains(culprits_, rank) || !outcome(rank).failure) continue;
+      const std::string text = common_part(outcome(rank).failure->text);
+      const auto is_same = [&](const std::string& other) { return operation_in(other) == operation_in(text); };
+      const auto known = std::find_if(texts_.begin(), texts_.end(), is_same);
+      if (known == texts_.end()) {
+        texts_.push_back(text);
+      } else if (*known != text) {
+        add("two ranks say different things: {} | {}", *known, text);
+      }
+    }
+    if (texts_.size() > 2) add("ranks name {} operations: {}", texts_.size(), fmt::join(texts_, " | "));
+  }
+
+  const Scenario& scenario_;
+  const Report& report_;
+  std::vector<int> culprits_;
+  std::chrono::nanoseconds latest_fault_{};
+  int first_operation_ = 1 << 20;
+  std::vector<std::string> texts_;
+  std::vector<std::string> found_;
+};
+
+}  // namespace
+
+std::vector<std::string> violations(const Scenario& scenario, const Report& report) {
+  return Judge(scenario, report).all();
+}
+
+std::vector<int> blamed(const std::string& text) {
+  const std::string common = common_part(text);
+  std::vector<int> ranks;
+  for (const std::string_view before : {"rank ", "ranks "}) {
+    for (std::size_t at = common.find(before); at != std::string::npos; at = common.find(before, at + 1)) {
+      read_list(common, at + before.size(), ranks);
+    }
+  }
+  return ranks;
+}
+
+std::string common_part(const std::string& text) {
+  std::string common = text;
+  for (const auto& [begin, end] : {std::pair{" (moved ", ")"}, std::pair{"; rank ", "\n"}}) {
+    for (std::size_t at = common.find(begin); at != std::string::npos; at = common.find(begin)) {
+      const std::size_t stop = common.find(end, at);
+      common.erase(at, stop == std::string::npos ? stop : stop + 1 - at);
+    }
+  }
+  return common;
+}
+
+}  // namespace lockstep::simulation

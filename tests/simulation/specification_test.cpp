@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The specification finds each kind of violation in a report that is made up, and nothing in a right one.
+
+#include "simulation/specification.hpp"
+
+#include "simulation/job.hpp"
+#include "simulation/scenario.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace lockstep::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string timeout =
+    "operation #1 of communicator, barrier at job.cpp:5: timed out after 2 s waiting for rank 1";
+
+/// Three ranks and two barriers; rank 1 stops in the second one, and the others get an error in time.
+struct Case {
+  Case() {
+    scenario.node_leaders = {0, 0, 2};
+    scenario.replicas = {1, 1, 1};
+    scenario.operations.resize(2);
+    scenario.faults = {{.kind = FaultKind::stops, .rank = 1, .operation = 1, .turns = 1}};
+    report.ranks.resize(3);
+    for (Outcome& outcome : report.ranks) outcome.completed = 1;
+    for (const std::size_t rank : {0U, 2U})
+      report.ranks[rank].failure = {1, Code::deadline_exceeded, timeout, 1, 2100ms};
+    report.ranks[1].fault_at = 100ms;
+  }
+  /// The violations, of which there is at most one kind.
+  [[nodiscard]] bool finds(const std::string& text) const {
+    const std::vector<std::string> found = violations(scenario, report);
+    return !found.empty() && std::all_of(found.begin(), found.end(),
+                                         [&](const std::string& each) { return each.find(text) != std::string::npos; });
+  }
+
+  Scenario scenario;
+  Report report;
+};
+
+TEST(Specification, permits_an_error_in_time_that_names_the_culprit) {
+  EXPECT_EQ(violations(Case().scenario, Case().report), std::vector<std::string>());
+}
+
+TEST(Specification, finds_an_innocent_rank_that_is_named) {
+  Case named;
+  for (Outcome& outcome : named.report.ranks) {
+    if (outcome.failure) outcome.failure->text = "timed out after 2 s waiting for ranks 1, 2";
+  }
+  EXPECT_TRUE(named.finds("names rank 2, which did its part"));
+  Case blamed;
+  for (Outcome& outcome : blamed.report.ranks) {
+    if (outcome.failure) outcome.failure->rank = 0;
+  }
+  EXPECT_TRUE(blamed.finds("blames rank 0, which did its part"));
+}
+
+TEST(Specification, finds_an_error_that_comes_late_or_not_at_all) {
+  Case late;
+  late.report.ranks[0].failure->at = 6s;
+  EXPECT_TRUE(late.finds("after the last fault"));
+  Case silent;
+  silent.report.ranks[2].failure.reset();
+  EXPECT_TRUE(silent.finds("rank 2 has ended after 1 operations without an error"));
+  Case hanging;
+  hanging.report.hangs = {"rank 0 in operation 1"};
+  EXPECT_TRUE(hanging.finds("does not end: rank 0 in operation 1"));
+}
+
+TEST(Specification, finds_an_error_without_a_fault) {
+  Case one;
+  one.report.ranks[1].fault_at.reset();
+  one.report.ranks[1].completed = 2;
+  EXPECT_TRUE(one.finds("fails without a fault"));
+}
+
+TEST(Specification, finds_wrong_results_and_failures_after_recover) {
+  Case wrong;
+  wrong.report.ranks[1].wrong = {"operation 0"};
+  EXPECT_TRUE(wrong.finds("a wrong result"));
+  Case after;
+  after.report.ranks[0].after = {-1, Code::unavailable, "gone", 1, 3s};
+  EXPECT_TRUE(after.finds("after recover: gone"));
+}
+
+TEST(Specification, finds_different_texts_but_for_what_one_rank_knows) {
+  Case one;
+  one.report.ranks[0].failure->text += " (moved 3.0 of 4.0 KiB)";
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  one.report.ranks[0].failure->text += ", and more";
+  EXPECT_TRUE(one.finds("say different things"));
+}
+
+TEST(Specification, reads_the_ranks_of_a_text) {
+  EXPECT_EQ(blamed("waiting for ranks 3, 11, 12, which made this call too late"), (std::vector<int>{3, 11, 12}));
+  EXPECT_EQ(blamed("rank 5 has destroyed its communicator"), std::vector<int>{5});
+  EXPECT_EQ(blamed("waiting for rank 4 (moved 1 of 2 MiB); rank 7 waits in barrier"), std::vector<int>{4});
+}
+
+TEST(Scenario, is_the_same_for_one_seed_and_within_its_limits) {
+  const Limits limits{.least_ranks = 3, .most_ranks = 5, .most_nodes = 2, .most_operations = 4, .most_faults = 1};
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Scenario scenario = scenario_of(seed, limits);
+    EXPECT_EQ(describe(scenario), describe(scenario_of(seed, limits)));
+    EXPECT_TRUE(scenario.ranks() >= 3 && scenario.ranks() <= 5 && scenario.nodes() <= 2);
+    EXPECT_LE(scenario.operations.size(), 4U);
+    EXPECT_LE(scenario.faults.size(), 1U);
+  }
+}
+
+TEST(Job, has_the_same_history_for_one_seed) {
+  const Scenario scenario = scenario_of(12, {});
+  const Report first = run(scenario, false);
+  EXPECT_NE(first.history, 0U);
+  EXPECT_EQ(run(scenario, false).history, first.history);
+}
+
+}  // namespace
+}  // namespace lockstep::simulation

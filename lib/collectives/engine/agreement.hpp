@@ -44,9 +44,9 @@ class Agreement {
   [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
   /// The last operation of `epoch` at which `rank` is known to have arrived; -1 if there is none.
   [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
-  /// If all ranks have arrived, and the agreement is not complete: the ranks that all others wait for, if they are
-  /// known.
-  [[nodiscard]] virtual std::vector<int> slowest() const { return {}; }
+  /// While the agreement is not complete: the ranks for which this rank waits. It sees itself that they have not
+  /// arrived, or have not gone on.
+  [[nodiscard]] virtual std::vector<int> awaited() const = 0;
   /// The ranks to which this rank sends a message of the agreement (AgreementHeader) in every operation, and the number
   /// of ranks that send such messages to this rank.
   struct HeaderPeers {

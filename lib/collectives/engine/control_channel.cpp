@@ -105,7 +105,8 @@ void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, 
   control.epoch = epoch;
   control.sequence = sequence;
   control.round = static_cast<std::uint32_t>(heartbeat.progress);
-  control.awaited = heartbeat.awaited;
+  const std::size_t count = std::min(heartbeat.awaited.size(), ControlMessage::most_awaited);
+  std::copy_n(heartbeat.awaited.begin(), count, control.awaited.begin());
   control.culprit = heartbeat.traced;
   send_to_all(control);
 }
@@ -152,7 +153,7 @@ void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
   peer.heartbeat_progress = control.round;
   peer.heartbeat_wait = heard_in_ = wait_;
   peer.knows_status = false;
-  peer.awaited = control.awaited;
+  peer.awaited.assign(control.awaited.begin(), std::find(control.awaited.begin(), control.awaited.end(), -1));
   latest_heartbeat_ = std::max(latest_heartbeat_, {control.epoch, control.sequence});
 }
 
@@ -210,10 +211,15 @@ bool ControlChannel::has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_
          std::tie(from.heartbeat_epoch, from.heartbeat_sequence) >= std::tie(epoch, sequence);
 }
 
-int ControlChannel::awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+bool ControlChannel::responds(int rank, std::uint64_t epoch) const {
   const Peer& from = peer(rank);
-  const bool is_of_operation = std::tie(from.heartbeat_epoch, from.heartbeat_sequence) == std::tie(epoch, sequence);
-  return is_of_operation && from.heartbeat_wait == wait_ ? from.awaited : -1;
+  return from.heartbeat_wait == wait_ && from.heartbeat_epoch == epoch && from.heartbeat_sequence >= 0;
+}
+
+std::span<const int> ControlChannel::awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+  const Peer& from = peer(rank);
+  if (!responds(rank, epoch) || from.heartbeat_sequence > sequence) return {};
+  return from.awaited;
 }
 
 std::string_view ControlChannel::status(int rank, std::uint64_t epoch, std::int64_t sequence) const {

@@ -45,8 +45,9 @@ class ControlChannel {
   /// The content of a heartbeat. A rank that waits in an operation sends heartbeats.
   struct Heartbeat {
     std::uint64_t progress = 0;  ///< DataProgress::count of the sender
-    int awaited = -1;            ///< a rank whose data the sender awaits; -1: none
-    int traced = -1;             ///< a rank to which a debugger is attached; -1: none is known
+    std::vector<int> awaited =
+        {};           ///< the ranks for which the sender waits: the first ones of them, as far as it knows
+    int traced = -1;  ///< a rank to which a debugger is attached; -1: none is known
   };
   /// Tells all other ranks that this rank waits in operation `sequence`.
   void send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat);
@@ -96,8 +97,11 @@ class ControlChannel {
   [[nodiscard]] bool has_heartbeat(std::uint64_t epoch, std::int64_t sequence) const;
   /// Whether a heartbeat of this operation or of a later one has arrived from `rank` in this wait; see begin_wait.
   [[nodiscard]] bool has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence) const;
-  /// The rank whose data `rank` awaits, according to a heartbeat of this operation in this wait; -1 if there is none.
-  [[nodiscard]] int awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const;
+  /// Whether a heartbeat of any operation of `epoch` has arrived from `rank` in this wait.
+  [[nodiscard]] bool responds(int rank, std::uint64_t epoch) const;
+  /// The ranks for which `rank` waits, according to its last heartbeat, if that is of this operation or an earlier one
+  /// of `epoch`, and has arrived in this wait.
+  [[nodiscard]] std::span<const int> awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const;
   /// Begins a new wait: heartbeats of earlier waits do not show that their senders still respond. If a received
   /// heartbeat reports that data has moved on its sender, or that a debugger is attached to a rank, this heartbeat also
   /// begins a new wait, and is the first of that wait.
@@ -126,7 +130,7 @@ class ControlChannel {
     std::int64_t heartbeat_sequence = -1;
     std::uint32_t heartbeat_progress = 0;
     std::uint64_t heartbeat_wait = 0;
-    int awaited = -1;
+    std::vector<int> awaited;
     bool knows_status = false;
     std::uint64_t status_epoch = 0;
     std::int64_t status_sequence = -1;

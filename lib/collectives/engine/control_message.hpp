@@ -91,7 +91,8 @@ struct ControlMessage {
   Code code = Code::unavailable;
   std::int32_t culprit = -1;  // in a heartbeat: a rank to which a debugger is attached
   std::int32_t replica = -1;
-  std::int32_t awaited = -1;  // only in a heartbeat: a rank whose data the sender awaits
+  static constexpr std::size_t most_awaited = 8;
+  std::array<std::int32_t, most_awaited> awaited{-1, -1, -1, -1, -1, -1, -1, -1};  // only in a heartbeat: see Heartbeat
   std::int64_t failed_sequence = -1;
   std::array<char, Descriptor::name_bytes> operation{};
   std::array<char, text_bytes> text{};  // in a status: the operation in which the sender waits

@@ -83,10 +83,12 @@ std::vector<int> LevelClimb::slowest() const {
   for (int rank = 0; rank < group_.size(); ++rank) {
     const auto& lines = group_.control_block(rank).levels[slot_];
     std::size_t reached = 0;
-    while (reached < least && lines[reached].tag.load(std::memory_order_acquire) == tag_) ++reached;
-    if (reached < least) ranks.clear();
-    if (reached < least || (reached == least && reached < level_)) ranks.push_back(rank);
-    least = std::min(least, reached);
+    while (reached < level_ && lines[reached].tag.load(std::memory_order_acquire) == tag_) ++reached;
+    if (reached < least) {
+      least = reached;
+      ranks.clear();
+    }
+    if (reached == least && reached < level_) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -223,6 +223,25 @@ bool MessageAgreement::read_verdict() {
 
 // ---- which ranks have arrived
 
+std::vector<int> MessageAgreement::awaited() const {
+  std::vector<int> ranks;
+  switch (phase_) {
+    case Phase::in_node:
+      for (const int member : node_->awaited()) ranks.push_back(members_[static_cast<std::size_t>(member)]);
+      break;
+    case Phase::headers:
+    case Phase::summaries:
+      for (std::size_t k = next_; k < rounds_[round_].sources.size(); ++k) {
+        const int source = leader(rounds_[round_].sources[k]);
+        if (source != rank_ && (k == next_ || !control_.has_come(source, epoch_, sequence_))) ranks.push_back(source);
+      }
+      break;
+    case Phase::result_of_leader: ranks.push_back(members_.front()); break;
+    case Phase::known: break;
+  }
+  return ranks;
+}
+
 MessageAgreement::HeaderPeers MessageAgreement::header_peers() const {
   HeaderPeers peers;
   for (const AgreementRound& round : rounds_) {

@@ -38,6 +38,7 @@ class MessageAgreement final : public Agreement {
   [[nodiscard]] Summary summary() const override { return summary_; }
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const override;
   [[nodiscard]] std::int64_t last_sequence(int rank, std::uint64_t epoch) const override;
+  [[nodiscard]] std::vector<int> awaited() const override;
   [[nodiscard]] HeaderPeers header_peers() const override;
   [[nodiscard]] bool awaits_messages() const noexcept override {
     return phase_ == Phase::headers || phase_ == Phase::summaries;

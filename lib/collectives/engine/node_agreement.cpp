@@ -111,6 +111,19 @@ std::int64_t NodeAgreement::last_sequence(int rank, std::uint64_t epoch) const {
   return last;
 }
 
+std::vector<int> NodeAgreement::awaited() const {
+  const std::uint64_t epoch = epoch_of_tag(tag_);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (rank == group_.rank()) continue;
+    const bool has_come = is_shown_
+                              ? last_sequence(rank, epoch) >= sequence_of_tag(tag_)
+                              : group_.control_block(rank).epoch.value.load(std::memory_order_acquire) + 1 >= epoch;
+    if (!has_come) ranks.push_back(rank);
+  }
+  return ranks.empty() && climb_ && is_shown_ ? climb_->slowest() : ranks;
+}
+
 void NodeAgreement::abandon() noexcept {
   group_.own_control_block().arrivals[slot_].abandoned.store(tag_, std::memory_order_seq_cst);
 }

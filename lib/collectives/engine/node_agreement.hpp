@@ -30,9 +30,7 @@ class NodeAgreement final : public Agreement {
     return last_sequence(rank, epoch) >= sequence;
   }
   [[nodiscard]] std::int64_t last_sequence(int rank, std::uint64_t epoch) const override;
-  [[nodiscard]] std::vector<int> slowest() const override {
-    return climb_ && is_shown_ ? climb_->slowest() : std::vector<int>();
-  }
+  [[nodiscard]] std::vector<int> awaited() const override;
   void abandon() noexcept override;
 
  private:

@@ -90,8 +90,8 @@ void Watchdog::note_progress() {
 
 /// In each wait (see ControlChannel::begin_wait), a rank sends one heartbeat: when it has waited for long, or when it
 /// receives a heartbeat of another rank. It sends further heartbeats while a debugger is attached to a rank of its
-/// node, and when data has moved on this rank: a rank that waits for results of this rank may see no other sign of
-/// progress.
+/// node, when it waits for other ranks than before, and when data has moved on this rank: a rank that waits for results
+/// of this rank may see no other sign of progress.
 void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   const Clock::duration interval = heartbeat_interval();
   const Clock::time_point now = clock_.now();
@@ -100,11 +100,14 @@ void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   const bool has_news = progress_ != sent_progress_ || traced_ >= 0;
   const bool is_due = sent_in_ != control_.wait() && (waited > interval || control_.has_heard());
   const bool may_repeat = last_heartbeat_ && now - *last_heartbeat_ > interval / 2;
-  if (!is_first && !(may_repeat && (has_news || is_due))) return;
+  if (!is_first && !may_repeat) return;
+  std::vector<int> awaited = awaited_for_heartbeat(epoch);
+  if (!is_first && !has_news && !is_due && awaited == sent_awaited_) return;
   last_heartbeat_ = now;
   sent_progress_ = progress_;
   sent_in_ = control_.wait();
-  control_.send_heartbeat(epoch, queue_.sequence(), {progress_, first_awaited_rank(epoch), traced_});
+  control_.send_heartbeat(epoch, queue_.sequence(), {progress_, awaited, traced_});
+  sent_awaited_ = std::move(awaited);
 }
 
 int Watchdog::find_traced_rank() {
@@ -165,32 +168,47 @@ void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
 }
 
 std::vector<int> Watchdog::missing_ranks(std::uint64_t epoch) const {
+  if (!queue_.head().is_agreed()) return ranks_that_hold_up(epoch);
   // if all ranks have arrived but data is missing, a rank that responds does not count as missing
-  if (const std::vector<int> awaited = awaited_ranks(); !awaited.empty()) {
-    const std::vector<int> silent = silent_ranks(awaited, epoch);
-    return silent.empty() ? silent_ranks_behind(awaited, epoch) : silent;
-  }
-  std::vector<int> missing;
+  const std::vector<int> awaited = awaited_ranks();
+  const std::vector<int> silent = silent_ranks(awaited, epoch);
+  return silent.empty() ? silent_ranks_behind(awaited, epoch) : silent;
+}
+
+/// A rank knows directly only of some ranks whether they have arrived: of those of its node, and of those whose
+/// messages it awaits. What it does not know it must not guess: a rank of which it has heard nothing may have completed
+/// the operation.
+std::vector<int> Watchdog::ranks_that_hold_up(std::uint64_t epoch) const {
+  std::vector<int> ranks = awaited_ranks();
   for (int rank = 0; rank < transport_.size(); ++rank) {
-    if (rank == transport_.rank() || control_.has_come(rank, epoch, queue_.sequence()) ||
-        agreement_.has_come(rank, epoch, queue_.sequence()))
-      continue;
-    missing.push_back(rank);
+    const auto awaited = control_.awaited_by(rank, epoch, queue_.sequence());
+    ranks.insert(ranks.end(), awaited.begin(), awaited.end());
   }
-  return missing.empty() && !queue_.head().is_agreed() ? agreement_.slowest() : missing;
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::erase_if(ranks, [&](int rank) {
+    const bool is_further = agreement_.last_sequence(rank, epoch) > queue_.sequence();
+    return rank == transport_.rank() || is_further || control_.responds(rank, epoch);
+  });
+  return ranks;
 }
 
 std::vector<int> Watchdog::awaited_ranks() const {
-  if (!queue_.head().is_agreed()) return {};
-  std::vector<int> ranks = queue_.head().awaited_ranks();
+  std::vector<int> ranks;
+  if (queue_.head().is_agreed()) {
+    ranks = queue_.head().awaited_ranks();
+  } else if (agreement_.is_open()) {
+    ranks = agreement_.awaited();
+  }
   std::erase(ranks, transport_.rank());
   return ranks;
 }
 
-int Watchdog::first_awaited_rank(std::uint64_t epoch) const {
-  const std::vector<int> ranks = awaited_ranks();
-  if (const std::vector<int> silent = silent_ranks(ranks, epoch); !silent.empty()) return silent.front();
-  return ranks.empty() ? -1 : ranks.front();
+std::vector<int> Watchdog::awaited_for_heartbeat(std::uint64_t epoch) const {
+  std::vector<int> ranks = awaited_ranks();
+  std::stable_partition(ranks.begin(), ranks.end(), [&](int rank) { return !control_.responds(rank, epoch); });
+  if (ranks.size() > ControlMessage::most_awaited) ranks.resize(ControlMessage::most_awaited);
+  return ranks;
 }
 
 /// If a rank has completed its part of the operation, it may be in another call. So a missing heartbeat does not prove
@@ -204,8 +222,9 @@ std::vector<int> Watchdog::silent_ranks(std::vector<int> ranks, std::uint64_t ep
 
 std::vector<int> Watchdog::silent_ranks_behind(std::vector<int> ranks, std::uint64_t epoch) const {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const int next = control_.awaited_by(ranks[i], epoch, queue_.sequence());
-    if (next >= 0 && std::find(ranks.begin(), ranks.end(), next) == ranks.end()) ranks.push_back(next);
+    for (const int next : control_.awaited_by(ranks[i], epoch, queue_.sequence())) {
+      if (std::find(ranks.begin(), ranks.end(), next) == ranks.end()) ranks.push_back(next);
+    }
   }
   return silent_ranks(std::move(ranks), epoch);
 }

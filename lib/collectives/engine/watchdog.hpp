@@ -66,12 +66,14 @@ class Watchdog {
   void suspend_for_debugger();
   void warn(std::uint64_t epoch, Clock::duration waited);
   [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t epoch) const;
-  /// The other ranks whose data the head awaits.
+  /// The other ranks for which the head waits, as far as this rank sees it.
   [[nodiscard]] std::vector<int> awaited_ranks() const;
-  /// The first of awaited_ranks() from which no heartbeat has arrived in the current wait (see
-  /// ControlChannel::begin_wait). If there is no such rank: the first of awaited_ranks(), or -1 if awaited_ranks() is
-  /// empty.
-  [[nodiscard]] int first_awaited_rank(std::uint64_t epoch) const;
+  /// awaited_ranks(), those first from which no heartbeat has arrived in the current wait (see
+  /// ControlChannel::begin_wait).
+  [[nodiscard]] std::vector<int> awaited_for_heartbeat(std::uint64_t epoch) const;
+  /// While ranks have not agreed on the head: the ranks for which this rank or a rank that responds waits, and which do
+  /// not respond themselves.
+  [[nodiscard]] std::vector<int> ranks_that_hold_up(std::uint64_t epoch) const;
   /// The ranks in `ranks`, except this rank, from which no heartbeat has arrived in the current wait.
   [[nodiscard]] std::vector<int> silent_ranks(std::vector<int> ranks, std::uint64_t epoch) const;
   /// As silent_ranks, applied to `ranks` and to all ranks for which these ranks wait, directly or through other ranks.
@@ -94,6 +96,7 @@ class Watchdog {
   std::uint64_t progress_ = 0;        // DataProgress::count when it was last read
   std::uint64_t sent_progress_ = 0;   // progress_ in the last heartbeat that was sent
   std::uint64_t sent_in_ = 0;         // number of the wait in which the last heartbeat was sent
+  std::vector<int> sent_awaited_;     // the awaited ranks in that heartbeat
   std::uint64_t heard_progress_ = 0;  // ControlChannel::progress_heard when it was last read
   Clock::time_point last_look_;       // time of the last call of find_traced_rank
   int traced_ = -1;                   // result of that call; -1 again after reset()

@@ -171,7 +171,7 @@ Tensor stacked(const std::vector<Tensor>& parts) {
                   "a list in braces: part {} has shape {}, but part 0 has shape {}; the parts must have the same shape",
                   i, to_string(parts[i].shape()), to_string(first.shape()));
     }
-    if (first.byte_count() != 0) std::memcpy(target + i * first.byte_count(), parts[i].data(), first.byte_count());
+    copy({target + i * first.byte_count(), first.dtype(), first.shape(), {}}, parts[i].view());
   }
   return result;
 }

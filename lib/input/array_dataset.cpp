@@ -4,9 +4,8 @@
 #include <lockstep/input/array_dataset.hpp>
 
 #include "base/check.hpp"
-#include "input/rows.hpp"
 
-#include <lockstep/device/gpu.hpp>
+#include <lockstep/device/tensor.hpp>
 
 #include <cstddef>
 
@@ -19,21 +18,17 @@ Tensor stacked(const std::vector<Tensor>& parts) {
                         "without rows instead");
   }
   const Tensor& first = parts.front();
-  Tensor result =
-      Tensor::uninitialized(first.dtype(), with_rows(static_cast<std::int64_t>(parts.size()), first.shape()));
-  auto* to = static_cast<std::byte*>(result.data());
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  for (std::size_t i = 1; i < parts.size(); ++i) {
     const Tensor& part = parts[i];
-    if (part.dtype() != first.dtype() || !(part.shape() == first.shape())) {
+    if (part.dtype() != first.dtype() || part.shape() != first.shape()) {
       detail::throw_error(Code::invalid_argument,
                           "array_dataset: array {} of a list is {}{}, but array 0 is {}{}; arrays of a list must have "
                           "equal dtype and shape, use a tuple for others",
                           i, to_string(part.dtype()), to_string(part.shape()), to_string(first.dtype()),
                           to_string(first.shape()));
     }
-    copy({to + i * part.byte_count(), part.dtype(), part.shape(), {}}, part.view());
   }
-  return result;
+  return detail::stacked(parts);
 }
 
 }  // namespace lockstep::input

@@ -51,8 +51,9 @@ void* watch_real_time(void*) {
   for (;;) {
     const std::uint32_t before = runs.load();
     const bool is_open = before % 2 == 1;
-    detail::futex_wait(runs, before, is_open ? longest_real_ns.load() : -1);
-    if (is_open && runs.load() == before) scheduler().fail_from_outside("the run has reached its limit in real time");
+    // woken without a new run: by the thread that has counted this one, and wakes only now
+    if (detail::futex_wait(runs, before, is_open ? longest_real_ns.load() : -1)) continue;
+    if (runs.load() == before) scheduler().fail_from_outside("the run has reached its limit in real time");
   }
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -43,9 +44,10 @@ constinit thread_local Thread* self = nullptr;
 
 Scheduler& scheduler() noexcept { return the_scheduler; }
 
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::int64_t timeout_ns) noexcept {
+bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::int64_t timeout_ns) noexcept {
   const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
-  real_syscall(long{SYS_futex}, &word, FUTEX_WAIT_PRIVATE, expected, timeout_ns < 0 ? nullptr : &timeout);
+  const timespec* const limit = timeout_ns < 0 ? nullptr : &timeout;
+  return real_syscall(long{SYS_futex}, &word, FUTEX_WAIT_PRIVATE, expected, limit) == 0 || errno != ETIMEDOUT;
 }
 
 void futex_wake(std::atomic<std::uint32_t>& word) noexcept {

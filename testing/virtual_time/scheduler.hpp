@@ -147,8 +147,8 @@ Scheduler& scheduler() noexcept;
 /// The scheduler, if the calling thread belongs to a run, else null.
 [[nodiscard]] inline Scheduler* active() noexcept { return self == nullptr ? nullptr : &scheduler(); }
 
-/// Sleeps until `*word` is not `expected`, really.
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::int64_t timeout_ns = -1) noexcept;
+/// Sleeps until `*word` is not `expected`, really; it may return earlier. Returns false after the timeout.
+bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::int64_t timeout_ns = -1) noexcept;
 void futex_wake(std::atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace lockstep::virtual_time::detail

@@ -272,6 +272,10 @@ TEST(VirtualTime, counts_threads_that_have_not_ended) {
   delete waiting;
 }
 
+TEST(VirtualTime, takes_no_short_run_for_one_that_has_reached_its_limit) {
+  for (int k = 0; k < 100'000; ++k) VirtualRun().end();
+}
+
 TEST(Groups, get_no_turn_while_they_are_stopped_although_time_goes_on) {
   VirtualRun run;
   std::atomic<int> steps = 0;

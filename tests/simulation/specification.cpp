@@ -113,6 +113,11 @@ class Judge {
   /// Ranks that did their part and fail in the same operation say the same. A rank that has completed it may fail in
   /// the next one, at the same time, before it has heard of the failure.
   void compare() {
+    // a culprit that makes another call tells the other one's failure in terms of its own call
+    const auto calls_other = [this](const Fault& fault) {
+      return fault.kind == FaultKind::calls_other && contains(culprits_, fault.rank);
+    };
+    if (culprits_.size() > 1 && std::any_of(scenario_.faults.begin(), scenario_.faults.end(), calls_other)) return;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (contains(culprits_, rank) || !outcome(rank).failure) continue;
       const std::string text = common_part(outcome(rank).failure->text);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -205,8 +206,11 @@ std::vector<int> Watchdog::awaited_ranks() const {
 }
 
 std::vector<int> Watchdog::awaited_for_heartbeat(std::uint64_t epoch) const {
-  std::vector<int> ranks = awaited_ranks();
-  std::stable_partition(ranks.begin(), ranks.end(), [&](int rank) { return !control_.responds(rank, epoch); });
+  const std::vector<int> awaited = awaited_ranks();
+  const auto responds = [&](int rank) { return control_.responds(rank, epoch); };
+  std::vector<int> ranks;
+  std::remove_copy_if(awaited.begin(), awaited.end(), std::back_inserter(ranks), responds);
+  std::copy_if(awaited.begin(), awaited.end(), std::back_inserter(ranks), responds);
   if (ranks.size() > ControlMessage::most_awaited) ranks.resize(ControlMessage::most_awaited);
   return ranks;
 }

@@ -226,10 +226,11 @@ class Job {
     CommunicatorOptions options;
     options.local_replicas = layout_.count(rank);
     options.fail_after = scenario_.fail_after;
-    options.warn_after = scenario_.fail_after * 10;
+    options.warn_after = scenario_.warn_after;
     std::optional<Communicator> comm = CommunicatorAccess::make(std::move(transport), options, layout_);
     CommunicatorAccess::set_test_hooks(*comm, &hooks);
     try {
+      if (scenario_.begins_with_failure) fail_once(*comm, rank);
       operate(comm, rank);
     } catch (const Error& error) {
       outcome(rank).failure = failure_of(error, outcome(rank).completed);
@@ -243,6 +244,22 @@ class Job {
 
   static Failure failure_of(const Error& error, int operation) {
     return {operation, error.code(), error.text(), error.rank(), virtual_time::now()};
+  }
+
+  /// The operations after it are of a later epoch.
+  void fail_once(const Communicator& comm, int rank) {
+    for (int k = 0; k < 3; ++k) comm.barrier();
+    if (rank == 0) {
+      comm.abort("the first failure");
+    } else {
+      try {
+        comm.barrier();
+        outcome(rank).wrong.emplace_back("an abort is not noticed");
+      } catch (const Error&) {
+        say(rank, "the first failure");
+      }
+    }
+    static_cast<void>(comm.recover());
   }
 
   void operate(std::optional<Communicator>& comm, int rank) {

@@ -42,12 +42,17 @@ Fault any_fault(Random& random, const Scenario& scenario) {
   fault.rank = random.between(0, scenario.ranks() - 1);
   fault.operation = random.between(0, static_cast<int>(scenario.operations.size()) - 1);
   fault.turns = random.below(random.one_in(2) ? 12 : 200) + 1;
-  fault.delay = scenario.fail_after * random.between(1, 5) / 10 +
+  fault.delay = scenario.fail_after * random.between(1, 9) / 10 +
                 (random.one_in(2) ? scenario.fail_after * 2 : std::chrono::milliseconds(0));
   fault.other = any_operation(random, scenario.ranks());
   const auto at = static_cast<std::size_t>(fault.operation);
   while (!differ(fault.other, scenario.operations[at])) fault.other = any_operation(random, scenario.ranks());
   return fault;
+}
+
+/// As Watchdog has it.
+std::chrono::milliseconds heartbeat_interval(const Scenario& scenario) {
+  return std::min(scenario.warn_after, scenario.fail_after / 2);
 }
 
 }  // namespace
@@ -80,6 +85,13 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   }
   constexpr std::array<std::uint64_t, 4> preemptions{0, 64, 8, 1};
   scenario.preempts_one_in = preemptions[random.below(preemptions.size())];
+  constexpr std::array<int, 3> tenths{100, 3, 1};
+  scenario.warn_after = scenario.fail_after * tenths[random.below(tenths.size())] / 10;
+  scenario.begins_with_failure = random.one_in(3);
+  for (Fault& fault : scenario.faults) {
+    // README.md ("What it does not see") says why
+    if (fault.delay < scenario.fail_after) fault.delay = std::min(fault.delay, heartbeat_interval(scenario) * 9 / 10);
+  }
   return scenario;
 }
 
@@ -107,9 +119,11 @@ std::string describe(const Fault& fault) {
 }
 
 std::string describe(const Scenario& scenario) {
-  std::string text = fmt::format("{} ranks on {} nodes (leaders {}), replicas {}, a switch at one in {} words\n",
-                                 scenario.ranks(), scenario.nodes(), fmt::join(scenario.node_leaders, " "),
-                                 fmt::join(scenario.replicas, " "), scenario.preempts_one_in);
+  std::string text = fmt::format(
+      "{} ranks on {} nodes (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}\n",
+      scenario.ranks(), scenario.nodes(), fmt::join(scenario.node_leaders, " "), fmt::join(scenario.replicas, " "),
+      scenario.preempts_one_in, scenario.warn_after.count(),
+      scenario.begins_with_failure ? ", begins with a failure" : "");
   for (std::size_t k = 0; k < scenario.operations.size(); ++k)
     text += fmt::format("operation {}: {}\n", k, describe(scenario.operations[k]));
   for (const Fault& fault : scenario.faults) text += describe(fault) + "\n";

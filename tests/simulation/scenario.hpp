@@ -66,6 +66,8 @@ struct Scenario {
   /// A thread that reads or writes a word of the shared blocks gives others a turn in one of so many cases; 0: never.
   std::uint64_t preempts_one_in = 0;
   std::chrono::milliseconds fail_after{2000};
+  std::chrono::milliseconds warn_after{20000};
+  bool begins_with_failure = false;  ///< some barriers, an abort of rank 0, and `recover` come before the operations
 
   [[nodiscard]] int ranks() const noexcept { return static_cast<int>(replicas.size()); }
   [[nodiscard]] int nodes() const;

@@ -152,6 +152,7 @@ void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
   std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) = std::tie(control.epoch, control.sequence);
   peer.heartbeat_progress = control.round;
   peer.heartbeat_wait = heard_in_ = wait_;
+  peer.heartbeat_operation = operation_;
   peer.knows_status = false;
   peer.awaited.assign(control.awaited.begin(), std::find(control.awaited.begin(), control.awaited.end(), -1));
   latest_heartbeat_ = std::max(latest_heartbeat_, {control.epoch, control.sequence});
@@ -196,29 +197,21 @@ bool ControlChannel::has_come(int rank, std::uint64_t epoch, std::int64_t sequen
   return std::tie(from.seen_epoch, from.seen_sequence) >= std::tie(epoch, sequence);
 }
 
-bool ControlChannel::has_heartbeat(std::uint64_t epoch, std::int64_t sequence) const {
-  // fast path: a waiting rank calls this function often, and usually all heartbeats are of earlier operations
-  const std::pair asked{epoch, sequence};
-  if (latest_heartbeat_ <= asked) return latest_heartbeat_ == asked;
-  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& each) {
-    return each.second.heartbeat_epoch == epoch && each.second.heartbeat_sequence == sequence;
-  });
-}
-
 bool ControlChannel::has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence) const {
   const Peer& from = peer(rank);
   return from.heartbeat_wait == wait_ &&
          std::tie(from.heartbeat_epoch, from.heartbeat_sequence) >= std::tie(epoch, sequence);
 }
 
-bool ControlChannel::responds(int rank, std::uint64_t epoch) const {
+bool ControlChannel::responds(int rank, std::uint64_t epoch, std::int64_t sequence) const {
   const Peer& from = peer(rank);
-  return from.heartbeat_wait == wait_ && from.heartbeat_epoch == epoch && from.heartbeat_sequence >= 0;
+  if (from.heartbeat_wait != wait_ || from.heartbeat_epoch != epoch || from.heartbeat_sequence < 0) return false;
+  return from.heartbeat_sequence >= sequence || from.heartbeat_operation == operation_;
 }
 
 std::span<const int> ControlChannel::awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const {
   const Peer& from = peer(rank);
-  if (!responds(rank, epoch) || from.heartbeat_sequence > sequence) return {};
+  if (!responds(rank, epoch, sequence) || from.heartbeat_sequence > sequence) return {};
   return from.awaited;
 }
 

@@ -93,14 +93,21 @@ class ControlChannel {
   [[nodiscard]] const Failure* abort_record(std::uint64_t epoch, std::int64_t sequence) const;
   /// Whether a header, summary or heartbeat of this operation, or of a later operation, has arrived from `rank`.
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const;
-  /// Whether a heartbeat of this operation has arrived from any rank.
-  [[nodiscard]] bool has_heartbeat(std::uint64_t epoch, std::int64_t sequence) const;
+  /// Whether a heartbeat of this operation, or of a later one of `epoch`, has arrived from any rank.
+  [[nodiscard]] bool has_heartbeat(std::uint64_t epoch, std::int64_t sequence) const noexcept {
+    return latest_heartbeat_.first == epoch && latest_heartbeat_.second >= sequence;
+  }
+  /// Epoch and sequence number of the latest operation of which a heartbeat has arrived from any rank.
+  [[nodiscard]] std::pair<std::uint64_t, std::int64_t> latest_heartbeat() const noexcept { return latest_heartbeat_; }
   /// Whether a heartbeat of this operation or of a later one has arrived from `rank` in this wait; see begin_wait.
   [[nodiscard]] bool has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence) const;
-  /// Whether a heartbeat of any operation of `epoch` has arrived from `rank` in this wait.
-  [[nodiscard]] bool responds(int rank, std::uint64_t epoch) const;
-  /// The ranks for which `rank` waits, according to its last heartbeat, if that is of this operation or an earlier one
-  /// of `epoch`, and has arrived in this wait.
+  /// Called when this rank begins to wait in an operation: from now on, `responds` counts heartbeats of earlier ones.
+  void begin_operation() noexcept { ++operation_; }
+  /// Whether `rank` waits in an operation of `epoch`: its last heartbeat has arrived in this wait, and is of operation
+  /// `sequence` or a later one, or it has arrived since this rank began to wait in `sequence`. An older heartbeat of an
+  /// earlier operation says nothing: the rank may have completed that operation.
+  [[nodiscard]] bool responds(int rank, std::uint64_t epoch, std::int64_t sequence) const;
+  /// The ranks for which `rank` waits, according to its last heartbeat, if it responds and is not in a later operation.
   [[nodiscard]] std::span<const int> awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const;
   /// Begins a new wait: heartbeats of earlier waits do not show that their senders still respond. If a received
   /// heartbeat reports that data has moved on its sender, or that a debugger is attached to a rank, this heartbeat also
@@ -130,6 +137,7 @@ class ControlChannel {
     std::int64_t heartbeat_sequence = -1;
     std::uint32_t heartbeat_progress = 0;
     std::uint64_t heartbeat_wait = 0;
+    std::uint64_t heartbeat_operation = 0;  // operation_ when it arrived
     std::vector<int> awaited;
     bool knows_status = false;
     std::uint64_t status_epoch = 0;
@@ -148,14 +156,14 @@ class ControlChannel {
   void note_abort(const ControlMessage& control);
 
   Transport& transport_;
-  /// Epoch and sequence number of the latest operation of which a heartbeat has arrived from any rank.
   std::pair<std::uint64_t, std::int64_t> latest_heartbeat_{0, -1};
   std::uint64_t epoch_ = 0;
   std::uint64_t progress_heard_ = 0;
   std::uint64_t wait_ = 1;
-  std::uint64_t heard_in_ = 0;  // number of the wait in which the last heartbeat arrived
-  std::string long_wait_;       // operation of the last long wait in another communicator
-  std::map<int, Peer> peers_;   // by rank; only ranks from which messages have arrived
+  std::uint64_t operation_ = 1;  // number of calls of begin_operation, and one
+  std::uint64_t heard_in_ = 0;   // number of the wait in which the last heartbeat arrived
+  std::string long_wait_;        // operation of the last long wait in another communicator
+  std::map<int, Peer> peers_;    // by rank; only ranks from which messages have arrived
   // Messages of this epoch or of a later one. They are few: a rank is at most one operation ahead of the ranks that
   // wait for it.
   std::vector<Header> headers_;

@@ -36,6 +36,7 @@ void Watchdog::count_time() {
     head_since_ = waits_since_ = clock_.now();
     progress_ = queue_.head().progress(transport_).count;
     heard_progress_ = control_.progress_heard();
+    control_.begin_operation();
     return;
   }
   const Clock::duration pause = clock_.drive(fail_after());
@@ -101,9 +102,15 @@ void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   const bool has_news = progress_ != sent_progress_ || traced_ >= 0;
   const bool is_due = sent_in_ != control_.wait() && (waited > interval || control_.has_heard());
   const bool may_repeat = last_heartbeat_ && now - *last_heartbeat_ > interval / 2;
-  if (!is_first && !may_repeat) return;
+  // a rank in a later operation asks whether this rank responds
+  const auto latest = control_.latest_heartbeat();
+  const bool is_asked = last_heartbeat_ && latest > answered_ && latest > std::pair(epoch, queue_.sequence());
+  const bool is_certain = is_first || is_asked || (may_repeat && (has_news || is_due));
+  if (!is_certain && (!may_repeat || now - last_list_ < interval / 2)) return;
+  last_list_ = now;
   std::vector<int> awaited = awaited_for_heartbeat(epoch);
-  if (!is_first && !has_news && !is_due && awaited == sent_awaited_) return;
+  if (!is_certain && awaited == sent_awaited_) return;
+  answered_ = latest;
   last_heartbeat_ = now;
   sent_progress_ = progress_;
   sent_in_ = control_.wait();
@@ -152,12 +159,12 @@ Watchdog::Clock::duration Watchdog::heartbeat_interval() const noexcept {
 
 bool Watchdog::has_waited_long() const noexcept { return has_waited(heartbeat_interval()); }
 
-/// Logs the missing ranks, but only on the lowest rank that is not missing.
+/// Logs the missing ranks, but only on the lowest rank that responds.
 void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
   has_warned_ = true;
   const auto missing = missing_ranks(epoch);
   int speaker = 0;
-  while (speaker < transport_.rank() && std::find(missing.begin(), missing.end(), speaker) != missing.end()) ++speaker;
+  while (speaker < transport_.rank() && !control_.responds(speaker, epoch, queue_.sequence())) ++speaker;
   if (speaker != transport_.rank()) return;
   for (const int rank : missing) {
     const std::int64_t last = std::max(control_.last_sequence(rank), agreement_.last_sequence(rank, epoch));
@@ -178,18 +185,27 @@ std::vector<int> Watchdog::missing_ranks(std::uint64_t epoch) const {
 
 /// A rank knows directly only of some ranks whether they have arrived: of those of its node, and of those whose
 /// messages it awaits. What it does not know it must not guess: a rank of which it has heard nothing may have completed
-/// the operation.
+/// the operation. What others say of the ranks of its own node is older than what it sees itself, but for the leader,
+/// whose messages it does not see.
 std::vector<int> Watchdog::ranks_that_hold_up(std::uint64_t epoch) const {
+  const std::int64_t sequence = queue_.sequence();
+  const auto leaders = transport_.node_leaders();
+  const int leader = leaders[static_cast<std::size_t>(transport_.rank())];
+  const bool sees_node = transport_.sharing_group() != nullptr;
+  const bool sees_leader = transport_.node_group() != nullptr;
   std::vector<int> ranks = awaited_ranks();
   for (int rank = 0; rank < transport_.size(); ++rank) {
-    const auto awaited = control_.awaited_by(rank, epoch, queue_.sequence());
-    ranks.insert(ranks.end(), awaited.begin(), awaited.end());
+    for (const int awaited : control_.awaited_by(rank, epoch, sequence)) {
+      const bool is_seen =
+          sees_node && (sees_leader || awaited != leader) && leaders[static_cast<std::size_t>(awaited)] == leader;
+      if (!is_seen) ranks.push_back(awaited);
+    }
   }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   std::erase_if(ranks, [&](int rank) {
-    const bool is_further = agreement_.last_sequence(rank, epoch) > queue_.sequence();
-    return rank == transport_.rank() || is_further || control_.responds(rank, epoch);
+    return rank == transport_.rank() || agreement_.has_come(rank, epoch, sequence + 1) ||
+           control_.responds(rank, epoch, sequence);
   });
   return ranks;
 }
@@ -207,7 +223,7 @@ std::vector<int> Watchdog::awaited_ranks() const {
 
 std::vector<int> Watchdog::awaited_for_heartbeat(std::uint64_t epoch) const {
   const std::vector<int> awaited = awaited_ranks();
-  const auto responds = [&](int rank) { return control_.responds(rank, epoch); };
+  const auto responds = [&](int rank) { return control_.responds(rank, epoch, queue_.sequence()); };
   std::vector<int> ranks;
   std::remove_copy_if(awaited.begin(), awaited.end(), std::back_inserter(ranks), responds);
   std::copy_if(awaited.begin(), awaited.end(), std::back_inserter(ranks), responds);
@@ -226,6 +242,8 @@ std::vector<int> Watchdog::silent_ranks(std::vector<int> ranks, std::uint64_t ep
 
 std::vector<int> Watchdog::silent_ranks_behind(std::vector<int> ranks, std::uint64_t epoch) const {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
+    // all ranks have arrived, so what a rank said in an earlier operation is over
+    if (!control_.has_heartbeat_of(ranks[i], epoch, queue_.sequence())) continue;
     for (const int next : control_.awaited_by(ranks[i], epoch, queue_.sequence())) {
       if (std::find(ranks.begin(), ranks.end(), next) == ranks.end()) ranks.push_back(next);
     }
@@ -242,7 +260,7 @@ std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64
     cause += ", which made this call too late or not at all";  // a rank that is late throws the same text
   }
   if (!missing.empty()) return cause;
-  if (const std::vector<int> awaited = awaited_ranks(); !awaited.empty()) {
+  if (const std::vector<int> awaited = awaited_ranks(); head.is_agreed() && !awaited.empty()) {
     cause += fmt::format(": data of {} did not arrive, but {} responded", ranks_phrase(awaited), ranks_phrase(awaited));
   } else {
     cause += fmt::format(": {}", head.awaited());

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -93,13 +94,15 @@ class Watchdog {
   Clock::time_point waits_since_;                // time of the last progress
   std::optional<Clock::time_point> late_since_;  // when the deadline was first seen to have passed
   std::optional<Clock::time_point> last_heartbeat_;
-  std::uint64_t progress_ = 0;        // DataProgress::count when it was last read
-  std::uint64_t sent_progress_ = 0;   // progress_ in the last heartbeat that was sent
-  std::uint64_t sent_in_ = 0;         // number of the wait in which the last heartbeat was sent
-  std::vector<int> sent_awaited_;     // the awaited ranks in that heartbeat
-  std::uint64_t heard_progress_ = 0;  // ControlChannel::progress_heard when it was last read
-  Clock::time_point last_look_;       // time of the last call of find_traced_rank
-  int traced_ = -1;                   // result of that call; -1 again after reset()
+  std::uint64_t progress_ = 0;                              // DataProgress::count when it was last read
+  std::uint64_t sent_progress_ = 0;                         // progress_ in the last heartbeat that was sent
+  std::uint64_t sent_in_ = 0;                               // number of the wait in which the last heartbeat was sent
+  std::vector<int> sent_awaited_;                           // the awaited ranks in that heartbeat
+  Clock::time_point last_list_;                             // time of the last call of awaited_for_heartbeat
+  std::pair<std::uint64_t, std::int64_t> answered_{0, -1};  // ControlChannel::latest_heartbeat at that heartbeat
+  std::uint64_t heard_progress_ = 0;                        // ControlChannel::progress_heard when it was last read
+  Clock::time_point last_look_;                             // time of the last call of find_traced_rank
+  int traced_ = -1;                                         // result of that call; -1 again after reset()
   bool has_warned_ = false;
   bool has_named_debugger_ = false;
 };

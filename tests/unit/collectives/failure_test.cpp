@@ -7,6 +7,7 @@
 #include <lockstep/collectives/detail/propagate.hpp>
 
 #include "support/collective_cases.hpp"
+#include "support/expect_error.hpp"
 #include "support/late_ranks.hpp"
 #include "support/ranks.hpp"
 #include "support/shared_error.hpp"
@@ -14,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <latch>
 #include <new>
 #include <stdexcept>
@@ -104,6 +106,21 @@ TEST(Deadline, names_all_that_are_missing) {
   if (virtual_time::is_active()) {
     expect_all(error, {"waiting for ranks 2, 3, which made this call too late or not at all"});
   }
+}
+
+/// The heartbeat that a rank has sent in a long wait says nothing of the next operation.
+TEST(Deadline, names_a_rank_that_has_sent_a_heartbeat_in_an_earlier_operation) {
+  if (!virtual_time::is_active()) GTEST_SKIP() << "a rank is late by a part of the deadline";
+  on_ranks(
+      {1, 1},
+      [](Communicator& comm) {
+        if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+        comm.barrier();
+        if (comm.rank() == 1) expect_error(Code::deadline_exceeded, {"waiting for rank 0"}, [&] { comm.barrier(); });
+        // destroyed before, its communicator would tell the other rank that it has left
+        std::this_thread::sleep_for(std::chrono::seconds(5));
+      },
+      short_deadline());
 }
 
 TEST(Failure, with_which_one_rank_aborts_reaches_the_others_once) {

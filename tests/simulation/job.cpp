@@ -8,6 +8,7 @@
 #include <lockstep/core/tensor_view.hpp>
 
 #include "collectives/make_communicator.hpp"
+#include "support/function_ref.hpp"
 #include "transport/loopback/loopback_transport.hpp"
 #include "virtual_time/virtual_time.hpp"
 
@@ -16,7 +17,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -197,13 +197,12 @@ class Job {
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (const auto since = virtual_time::stopped_since(group_of(rank))) outcome(rank).fault_at = *since;
     }
-    go_on_ = true;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) virtual_time::continue_group(group_of(rank));
     await([this](int rank) { return has_ended(rank); });
     may_recover_ = true;
   }
 
-  void await(const std::function<bool(int)>& has_come) {
+  void await(test::FunctionRef<bool(int)> has_come) {
     const auto limit = virtual_time::now() + scenario_.fail_after * 20;
     for (;;) {
       int missing = 0;
@@ -315,7 +314,6 @@ class Job {
   Report report_;
   // exactly one thread runs at a time
   std::vector<char> has_ended_;
-  bool go_on_ = false;
   bool may_recover_ = false;
   bool has_left_ = false;
   int recovered_ = 0;

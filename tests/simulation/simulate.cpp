@@ -166,7 +166,11 @@ int main(int argc, char** argv) {
     for (std::string line; std::getline(file, line);) {
       std::istringstream words(line.substr(0, line.find('#')));
       const Arguments kept = parse({std::istream_iterator<std::string>(words), {}});
-      if (kept.is_one) search.look_at(scenario_of(*kept.first, kept.limits), kept, false);
+      if (kept.is_one) {
+        search.look_at(scenario_of(*kept.first, kept.limits), kept, false);
+      } else if (words.str().find_first_not_of(' ') != std::string::npos) {
+        refuse(fmt::format("--kept {}: a line without --seed: {}", arguments.kept, line));
+      }
     }
   }
   const std::uint64_t first = arguments.first ? *arguments.first : std::random_device()() * std::uint64_t{1'000'000};

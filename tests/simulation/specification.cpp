@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <optional>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -136,7 +136,7 @@ class Judge {
   const Report& report_;
   std::vector<int> culprits_;
   std::chrono::nanoseconds latest_fault_{};
-  int first_operation_ = 1 << 20;
+  int first_operation_ = std::numeric_limits<int>::max();
   std::vector<std::string> texts_;
   std::vector<std::string> found_;
 };
@@ -160,11 +160,12 @@ std::vector<int> blamed(const std::string& text) {
 
 std::string common_part(const std::string& text) {
   std::string common = text;
-  for (const auto& [begin, end] : {std::pair{" (moved ", ")"}, std::pair{"; rank ", "\n"}}) {
-    for (std::size_t at = common.find(begin); at != std::string::npos; at = common.find(begin)) {
-      const std::size_t stop = common.find(end, at);
-      common.erase(at, stop == std::string::npos ? stop : stop + 1 - at);
-    }
+  if (const std::size_t moved = common.find(" (moved "); moved != std::string::npos)
+    common.erase(moved, common.find(')', moved) + 1 - moved);
+  // "; rank 3 waits in ...", but not "; rank 3 has exited"
+  for (std::size_t at = common.find("; rank "); at != std::string::npos; at = common.find("; rank ", at + 1)) {
+    const std::size_t after = common.find_first_not_of("0123456789", at + 7);
+    if (after != std::string::npos && common.compare(after, 9, " waits in") == 0) common.erase(at);
   }
   return common;
 }

@@ -104,6 +104,7 @@ TEST(Specification, finds_different_texts_but_for_what_one_rank_knows) {
 TEST(Specification, reads_the_ranks_of_a_text) {
   EXPECT_EQ(blamed("waiting for ranks 3, 11, 12, which made this call too late"), (std::vector<int>{3, 11, 12}));
   EXPECT_EQ(blamed("rank 5 has destroyed its communicator"), std::vector<int>{5});
+  EXPECT_EQ(blamed("rank 5 has exited; rank 6 has finalized MPI"), (std::vector<int>{5, 6}));
   EXPECT_EQ(blamed("waiting for rank 4 (moved 1 of 2 MiB); rank 7 waits in barrier"), std::vector<int>{4});
 }
 

@@ -44,10 +44,9 @@ class ControlChannel {
                     const Summary& summary);
   /// The content of a heartbeat. A rank that waits in an operation sends heartbeats.
   struct Heartbeat {
-    std::uint64_t progress = 0;  ///< DataProgress::count of the sender
-    std::vector<int> awaited =
-        {};           ///< the ranks for which the sender waits: the first ones of them, as far as it knows
-    int traced = -1;  ///< a rank to which a debugger is attached; -1: none is known
+    std::uint64_t progress = 0;     ///< DataProgress::count of the sender
+    std::vector<int> awaited = {};  ///< the ranks for which the sender waits; only the first ones are sent
+    int traced = -1;                ///< a rank to which a debugger is attached; -1: none is known
   };
   /// Tells all other ranks that this rank waits in operation `sequence`.
   void send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat);

@@ -28,23 +28,34 @@ struct ProcessId {
 /// if the system does not tell. Reads /proc/NUMBER/status.
 [[nodiscard]] bool is_traced(std::int64_t number) noexcept;
 
-/// Watches one process in order to detect its end. Thread-safe.
-class ProcessWatch {
+/// Tells of the end of a process. Thread-safe.
+class ProcessEnd {
+ public:
+  ProcessEnd() = default;
+  ProcessEnd(const ProcessEnd&) = delete;
+  ProcessEnd& operator=(const ProcessEnd&) = delete;
+  virtual ~ProcessEnd() = default;
+
+  /// Whether the process has ended. A zombie has ended.
+  [[nodiscard]] virtual bool has_ended() const noexcept = 0;
+  /// Describes the end of a process that has ended: "has exited", "has exited with code 3", "has died of signal 9
+  /// (Killed)", or "has died" if it is not known how the process ended.
+  [[nodiscard]] virtual std::string end_text() const = 0;
+};
+
+/// Watches one process of this host in order to detect its end. Thread-safe.
+class ProcessWatch final : public ProcessEnd {
  public:
   /// The watch of process `id`. All callers in this process share one watch per watched process. Null if the process
   /// cannot be watched, because its id is unknown or it is in another pid namespace, such as the namespace of another
   /// container. The watch keeps a file descriptor open, unless this process is near its limit of file descriptors.
   [[nodiscard]] static std::shared_ptr<const ProcessWatch> of(const ProcessId& id);
   explicit ProcessWatch(const ProcessId& id) noexcept;
-  ProcessWatch(const ProcessWatch&) = delete;
-  ProcessWatch& operator=(const ProcessWatch&) = delete;
-  ~ProcessWatch();
+  ~ProcessWatch() override;
 
-  /// Whether the process has ended. A zombie has ended. Costs one system call with a pidfd, and a few with /proc.
-  [[nodiscard]] bool has_ended() const noexcept;
-  /// Describes the end of a process that has ended: "has exited", "has exited with code 3", "has died of signal 9
-  /// (Killed)", or "has died" if the kernel does not tell how the process ended.
-  [[nodiscard]] std::string end_text() const;
+  /// Costs one system call with a pidfd, and a few with /proc.
+  [[nodiscard]] bool has_ended() const noexcept override;
+  [[nodiscard]] std::string end_text() const override;
 
  private:
   /// The status of the ended process in the format of waitpid; none if the kernel does not tell.

@@ -128,6 +128,11 @@ class Transport {
   [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
   /// The processes of the ranks of this rank's node, in the order of their ranks. Empty if ranks are threads.
   [[nodiscard]] virtual std::span<const ProcessId> processes() const noexcept { return {}; }
+  /// Tells of the end of the process of `member`, an index in `processes`; null if it cannot be watched.
+  [[nodiscard]] virtual std::shared_ptr<const ProcessEnd> process_of(int member) const {
+    const auto at = static_cast<std::size_t>(member);
+    return at < processes().size() ? ProcessWatch::of(processes()[at]) : nullptr;
+  }
   /// The ranks known to finalize MPI without ever having made their endpoint of this group.
   [[nodiscard]] virtual std::span<const int> absent_ranks() { return {}; }
   /// The memory that all ranks share; null unless all ranks are on one node and can access each other's memory.

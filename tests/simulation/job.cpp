@@ -149,7 +149,8 @@ void call(const Communicator& comm, const Operation& operation, const Item& item
 
 class Job {
  public:
-  Job(const Scenario& scenario, bool trace) : scenario_(scenario), trace_(trace), layout_(scenario.replicas) {
+  Job(const Scenario& scenario, bool trace)
+      : scenario_(scenario), trace_(trace), delays_(scenario.seed), layout_(scenario.replicas) {
     report_.ranks.resize(static_cast<std::size_t>(scenario.ranks()));
     has_ended_.resize(report_.ranks.size());
     preempts_one_in = scenario.preempts_one_in;
@@ -161,7 +162,10 @@ class Job {
     options.longest = std::chrono::hours(1);
     virtual_time::VirtualRun virtual_run(options);
     {
-      auto transports = detail::make_loopback_transports(scenario_.node_leaders, true);
+      detail::LoopbackHooks disturbances;
+      disturbances.delay = [this](int, int) { return delay(); };
+      disturbances.has_ended = [this](int observer, int rank) { return knows_of_end(observer, rank); };
+      auto transports = detail::make_loopback_transports(scenario_.node_leaders, true, disturbances);
       std::vector<std::jthread> ranks;
       for (auto& transport : transports) ranks.emplace_back([this, &transport] { be_rank(std::move(transport)); });
       watch();
@@ -178,9 +182,29 @@ class Job {
     const auto found = std::find_if(scenario_.faults.begin(), scenario_.faults.end(), is_of_rank);
     return found == scenario_.faults.end() ? nullptr : &*found;
   }
+  [[nodiscard]] bool dies(int rank) const {
+    const Fault* const fault = fault_of(rank);
+    return fault != nullptr && fault->kind == FaultKind::dies;
+  }
   [[nodiscard]] bool stops(int rank) const {
     const Fault* const fault = fault_of(rank);
-    return fault != nullptr && fault->kind == FaultKind::stops;
+    return fault != nullptr && (fault->kind == FaultKind::stops || fault->kind == FaultKind::dies);
+  }
+
+  /// The time that the next message takes.
+  nanoseconds delay() {
+    const Delays& delays = scenario_.delays;
+    const bool is_slow = delays.slow_one_in != 0 && delays_.one_in(delays.slow_one_in);
+    const auto most = is_slow ? delays.most_slow : delays.most;
+    return std::chrono::microseconds(delays_.below(static_cast<std::uint64_t>(most.count()) + 1));
+  }
+
+  /// Each rank learns of the end of another one at a time of its own.
+  bool knows_of_end(int observer, int rank) {
+    if (!dies(rank)) return false;
+    std::optional<nanoseconds>& at = outcome(rank).fault_at;
+    if (!at) at = virtual_time::stopped_since(group_of(rank));
+    return at && virtual_time::now() >= *at + milliseconds((observer * 7 + rank * 3) % 30);
   }
   [[nodiscard]] Outcome& outcome(int rank) { return report_.ranks[static_cast<std::size_t>(rank)]; }
 
@@ -196,6 +220,7 @@ class Job {
     await([this](int rank) { return has_ended(rank) || (stops(rank) && virtual_time::stopped_since(group_of(rank))); });
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (const auto since = virtual_time::stopped_since(group_of(rank))) outcome(rank).fault_at = *since;
+      if (dies(rank) && outcome(rank).fault_at) has_left_ = true;
     }
     for (int rank = 0; rank < scenario_.ranks(); ++rank) virtual_time::continue_group(group_of(rank));
     await([this](int rank) { return has_ended(rank); });
@@ -234,6 +259,11 @@ class Job {
     } catch (const Error& error) {
       outcome(rank).failure = failure_of(error, outcome(rank).completed);
       say(rank, "operation {} failed: {}", outcome(rank).completed, error.what());
+      if (scenario_.leaves_after_failure) {
+        say(rank, "leaves");
+        has_left_ = true;
+        comm.reset();
+      }
     }
     virtual_time::continue_group(group_of(rank));  // a stop that has not begun never begins
     has_ended_[static_cast<std::size_t>(rank)] = 1;
@@ -266,9 +296,10 @@ class Job {
     for (int k = 0; k < static_cast<int>(scenario_.operations.size()); ++k) {
       Operation operation = scenario_.operations[static_cast<std::size_t>(k)];
       if (fault != nullptr && fault->operation == k) {
-        if (fault->kind != FaultKind::stops) outcome(rank).fault_at = virtual_time::now();
+        if (!stops(rank)) outcome(rank).fault_at = virtual_time::now();
         say(rank, "{}", describe(*fault));
         switch (fault->kind) {
+          case FaultKind::dies:
           case FaultKind::stops: virtual_time::stop_group(group_of(rank), fault->turns); break;
           case FaultKind::is_late: std::this_thread::sleep_for(fault->delay); break;
           case FaultKind::aborts: return comm->abort(fmt::format("no more bread on rank {}", rank));
@@ -310,6 +341,7 @@ class Job {
 
   const Scenario& scenario_;
   bool trace_;
+  Random delays_;
   ReplicaLayout layout_;
   Report report_;
   // exactly one thread runs at a time

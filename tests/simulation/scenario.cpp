@@ -38,7 +38,7 @@ bool differ(const Operation& left, const Operation& right) {
 
 Fault any_fault(Random& random, const Scenario& scenario) {
   Fault fault;
-  fault.kind = static_cast<FaultKind>(random.below(5));
+  fault.kind = static_cast<FaultKind>(1 + random.below(5));  // not FaultKind::dies
   fault.rank = random.between(0, scenario.ranks() - 1);
   fault.operation = random.between(0, static_cast<int>(scenario.operations.size()) - 1);
   fault.turns = random.below(random.one_in(2) ? 12 : 200) + 1;
@@ -48,6 +48,25 @@ Fault any_fault(Random& random, const Scenario& scenario) {
   const auto at = static_cast<std::size_t>(fault.operation);
   while (!differ(fault.other, scenario.operations[at])) fault.other = any_operation(random, scenario.ranks());
   return fault;
+}
+
+/// Random numbers of one part.
+Random random_of(std::uint64_t seed, Part part) {
+  return Random(seed * 64 + static_cast<std::uint64_t>(part) + 0x9e3779b97f4a7c15U);
+}
+
+Delays any_delays(Random& random, const Scenario& scenario) {
+  using std::chrono::microseconds;
+  constexpr std::array<microseconds, 4> most{microseconds(0), microseconds(20), microseconds(1000),
+                                             microseconds(20000)};
+  constexpr std::array<std::uint64_t, 4> slow_one_in{0, 100, 20, 3};
+  return {most[random.below(most.size())], slow_one_in[random.below(slow_one_in.size())],
+          scenario.fail_after * random.between(1, 15) / 100};
+}
+
+std::chrono::milliseconds slowest(const Delays& delays) {
+  return std::chrono::ceil<std::chrono::milliseconds>(
+      std::max(delays.most, delays.slow_one_in == 0 ? std::chrono::microseconds(0) : delays.most_slow));
 }
 
 /// As Watchdog has it.
@@ -88,9 +107,23 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   constexpr std::array<int, 3> tenths{100, 3, 1};
   scenario.warn_after = scenario.fail_after * tenths[random.below(tenths.size())] / 10;
   scenario.begins_with_failure = random.one_in(3);
+  const auto has = [&](Part part) {
+    return std::find(limits.without.begin(), limits.without.end(), part) == limits.without.end();
+  };
+  if (has(Part::delays)) {
+    Random of_delays = random_of(seed, Part::delays);
+    scenario.delays = any_delays(of_delays, scenario);
+  }
+  if (has(Part::deaths)) {
+    Random of_deaths = random_of(seed, Part::deaths);
+    for (Fault& fault : scenario.faults) {
+      if (fault.kind == FaultKind::stops && of_deaths.one_in(2)) fault.kind = FaultKind::dies;
+    }
+  }
+  scenario.leaves_after_failure = has(Part::departures) && random_of(seed, Part::departures).one_in(2);
   for (Fault& fault : scenario.faults) {
-    // README.md ("What it does not see") says why
-    if (fault.delay < scenario.fail_after) fault.delay = std::min(fault.delay, heartbeat_interval(scenario) * 9 / 10);
+    const auto most = has(Part::lateness) ? scenario.fail_after * 7 / 10 : heartbeat_interval(scenario) * 9 / 10;
+    if (fault.delay < scenario.fail_after) fault.delay = std::min(fault.delay, most - 3 * slowest(scenario.delays));
   }
   return scenario;
 }
@@ -106,6 +139,8 @@ std::string describe(const Operation& operation) {
 std::string describe(const Fault& fault) {
   const std::string who = fmt::format("rank {} ", fault.rank);
   switch (fault.kind) {
+    case FaultKind::dies:
+      return who + fmt::format("dies {} turns after operation {} begins", fault.turns, fault.operation);
     case FaultKind::stops:
       return who + fmt::format("stops {} turns after operation {} begins", fault.turns, fault.operation);
     case FaultKind::is_late:
@@ -119,11 +154,15 @@ std::string describe(const Fault& fault) {
 }
 
 std::string describe(const Scenario& scenario) {
+  const Delays& delays = scenario.delays;
   std::string text = fmt::format(
-      "{} ranks on {} nodes (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}\n",
+      "{} ranks on {} nodes (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}{}\n"
+      "messages take at most {} us, one in {} at most {} us\n",
       scenario.ranks(), scenario.nodes(), fmt::join(scenario.node_leaders, " "), fmt::join(scenario.replicas, " "),
       scenario.preempts_one_in, scenario.warn_after.count(),
-      scenario.begins_with_failure ? ", begins with a failure" : "");
+      scenario.begins_with_failure ? ", begins with a failure" : "",
+      scenario.leaves_after_failure ? ", ranks leave after an error" : "", delays.most.count(), delays.slow_one_in,
+      delays.most_slow.count());
   for (std::size_t k = 0; k < scenario.operations.size(); ++k)
     text += fmt::format("operation {}: {}\n", k, describe(scenario.operations[k]));
   for (const Fault& fault : scenario.faults) text += describe(fault) + "\n";

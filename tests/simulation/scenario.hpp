@@ -41,6 +41,7 @@ struct Operation {
 };
 
 enum class FaultKind : std::uint8_t {
+  dies,        ///< as `stops`, for ever, and the ranks of its node learn that its process has ended
   stops,       ///< gets no turn after some turns from the begin of the operation on, until all other ranks have ended
   is_late,     ///< sleeps before the operation
   aborts,      ///< calls abort in place of the operation
@@ -52,9 +53,16 @@ struct Fault {
   FaultKind kind = FaultKind::stops;
   int rank = 0;
   int operation = 0;
-  std::uint64_t turns = 0;               ///< of FaultKind::stops
+  std::uint64_t turns = 0;               ///< of FaultKind::stops and dies
   std::chrono::milliseconds delay = {};  ///< of FaultKind::is_late
   Operation other = {};                  ///< of FaultKind::calls_other
+};
+
+/// How long messages are under way.
+struct Delays {
+  std::chrono::microseconds most{0};       ///< of most messages
+  std::uint64_t slow_one_in = 0;           ///< 0: none is slow
+  std::chrono::microseconds most_slow{0};  ///< of slow messages
 };
 
 struct Scenario {
@@ -67,13 +75,21 @@ struct Scenario {
   std::uint64_t preempts_one_in = 0;
   std::chrono::milliseconds fail_after{2000};
   std::chrono::milliseconds warn_after{20000};
-  bool begins_with_failure = false;  ///< some barriers, an abort of rank 0, and `recover` come before the operations
+  Delays delays;
+  bool leaves_after_failure = false;  ///< a rank that gets an error destroys its communicator at once
+  bool begins_with_failure = false;   ///< some barriers, an abort of rank 0, and `recover` come before the operations
 
   [[nodiscard]] int ranks() const noexcept { return static_cast<int>(replicas.size()); }
   [[nodiscard]] int nodes() const;
 };
 
+/// Parts of scenarios that can be left out, for seeds that were found when there were none. Each part has random
+/// numbers of its own, so that it changes nothing in the others.
+enum class Part : std::uint8_t { delays, deaths, departures, lateness };
+inline constexpr int parts = 4;
+
 struct Limits {
+  std::vector<Part> without;
   int least_ranks = 2;
   int most_ranks = 6;
   int most_nodes = 3;

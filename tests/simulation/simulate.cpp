@@ -9,7 +9,10 @@
 #include "simulation/specification.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -42,6 +45,7 @@ constexpr std::string_view usage =
   --nodes N         at most so many nodes (default 3)
   --operations N    at most so many operations (default 20)
   --faults N        at most so many faults (default 2)
+  --without LIST    leaves parts of the jobs out: some of delays, deaths, departures, lateness
   --kept FILE       first runs the seeds of a file: a line has the options of one run
   --stop            stops at the first violation
 
@@ -72,6 +76,19 @@ std::uint64_t number_of(const std::string& option, const std::string& text, std:
   if (!is_number || number < least || number > most)
     refuse(fmt::format("{} {}: not a number from {} to {}", option, text, least, most));
   return number;
+}
+
+std::vector<Part> parts_of(const std::string& list) {
+  constexpr std::array<std::string_view, parts> names{"delays", "deaths", "departures", "lateness"};
+  std::vector<Part> found;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    const auto name = std::find(names.begin(), names.end(), word);
+    if (name == names.end())
+      refuse(fmt::format("--without {}: {} is not one of {}", list, word, fmt::join(names, ", ")));
+    found.push_back(static_cast<Part>(name - names.begin()));
+  }
+  return found;
 }
 
 Arguments parse(const std::vector<std::string>& words) {
@@ -110,6 +127,8 @@ Arguments parse(const std::vector<std::string>& words) {
         refuse(fmt::format("{} {}: the first number is greater than the second", option, value));
     } else if (option == "--kept") {
       arguments.kept = value;
+    } else if (option == "--without") {
+      arguments.limits.without = parts_of(value);
     } else if (option == "--nodes") {
       arguments.limits.most_nodes = static_cast<int>(number(1, 8));
     } else if (option == "--operations") {

@@ -110,8 +110,8 @@ class Judge {
     }
   }
 
-  /// Ranks that did their part and fail in the same operation say the same. A rank that has completed it may fail in
-  /// the next one, at the same time, before it has heard of the failure.
+  /// Ranks that did their part and fail in the same operation say the same, but for two culprits on two nodes. A rank
+  /// that has completed it may fail in the next one, at the same time, before it has heard of the failure.
   void compare() {
     // a culprit that makes another call tells the other one's failure in terms of its own call
     const auto calls_other = [this](const Fault& fault) {
@@ -120,16 +120,27 @@ class Judge {
     if (culprits_.size() > 1 && std::any_of(scenario_.faults.begin(), scenario_.faults.end(), calls_other)) return;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (contains(culprits_, rank) || !outcome(rank).failure) continue;
-      const std::string text = common_part(outcome(rank).failure->text);
-      const auto is_same = [&](const std::string& other) { return operation_in(other) == operation_in(text); };
-      const auto known = std::find_if(texts_.begin(), texts_.end(), is_same);
-      if (known == texts_.end()) {
-        texts_.push_back(text);
-      } else if (*known != text) {
-        add("two ranks say different things: {} | {}", *known, text);
-      }
+      compare(common_part(outcome(rank).failure->text), scenario_.node_leaders[static_cast<std::size_t>(rank)]);
     }
-    if (texts_.size() > 2) add("ranks name {} operations: {}", texts_.size(), fmt::join(texts_, " | "));
+    std::vector<std::string> operations;
+    for (const Said& said : said_) {
+      const std::string operation = operation_in(said.text);
+      if (std::find(operations.begin(), operations.end(), operation) == operations.end())
+        operations.push_back(operation);
+    }
+    if (operations.size() > 2) add("ranks name {} operations: {}", operations.size(), fmt::join(operations, " | "));
+  }
+
+  void compare(const std::string& text, int node) {
+    bool is_new = true;
+    for (const Said& said : said_) {
+      if (operation_in(said.text) != operation_in(text)) continue;
+      is_new = is_new && said.node != node;
+      // the failures of two culprits may cross on their way between nodes
+      if (said.text != text && (said.node == node || culprits_.size() == 1))
+        add("two ranks say different things: {} | {}", said.text, text);
+    }
+    if (is_new) said_.push_back({text, node});
   }
 
   const Scenario& scenario_;
@@ -137,7 +148,12 @@ class Judge {
   std::vector<int> culprits_;
   std::chrono::nanoseconds latest_fault_{};
   int first_operation_ = std::numeric_limits<int>::max();
-  std::vector<std::string> texts_;
+  /// What a rank of a node has said of an operation.
+  struct Said {
+    std::string text;
+    int node;  ///< its leader
+  };
+  std::vector<Said> said_;
   std::vector<std::string> found_;
 };
 
@@ -160,6 +176,8 @@ std::vector<int> blamed(const std::string& text) {
 
 std::string common_part(const std::string& text) {
   std::string common = text;
+  constexpr std::string_view not_called = ", which made this call too late or not at all";
+  if (const std::size_t at = common.find(not_called); at != std::string::npos) common.erase(at, not_called.size());
   if (const std::size_t moved = common.find(" (moved "); moved != std::string::npos)
     common.erase(moved, common.find(')', moved) + 1 - moved);
   // "; rank 3 waits in ...", but not "; rank 3 has exited"

@@ -101,6 +101,22 @@ TEST(Specification, finds_different_texts_but_for_what_one_rank_knows) {
   EXPECT_TRUE(one.finds("say different things"));
 }
 
+TEST(Specification, permits_different_texts_of_two_culprits_on_different_nodes_alone) {
+  Case one;
+  one.scenario.node_leaders = {0, 1, 2, 2, 4};
+  one.scenario.replicas = {1, 1, 1, 1, 1};
+  one.report.ranks.resize(5);
+  for (const std::size_t rank : {3U, 4U}) one.report.ranks[rank] = one.report.ranks[2];
+  one.report.ranks[0].failure->text = "operation #1 of communicator, barrier: rank 1 has died";
+  EXPECT_TRUE(one.finds("say different things"));
+  one.scenario.faults.push_back({.kind = FaultKind::stops, .rank = 4, .operation = 1, .turns = 1});
+  one.report.ranks[4].fault_at = 100ms;
+  one.report.ranks[4].failure.reset();
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  one.report.ranks[3].failure->text = "operation #1 of communicator, barrier: rank 1 has died";
+  EXPECT_TRUE(one.finds("say different things"));
+}
+
 TEST(Specification, reads_the_ranks_of_a_text) {
   EXPECT_EQ(blamed("waiting for ranks 3, 11, 12, which made this call too late"), (std::vector<int>{3, 11, 12}));
   EXPECT_EQ(blamed("rank 5 has destroyed its communicator"), std::vector<int>{5});

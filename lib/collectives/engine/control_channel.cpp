@@ -70,22 +70,38 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     pair_messages_.push_back({received.source, control});
     return;
   }
-  if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.ends == Ends::job))
-    left_ranks_.push_back({received.source, failure_of(control).text});
-  if (control.epoch < epoch_) return;
+  if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.failure.ends == Ends::job))
+    left_ranks_.push_back({received.source, failure_of(control.failure).text, control.epoch});
+  if (control.epoch < epoch_) {
+    if (control.kind == ControlKind::heartbeat) tell_end(received.source, control.epoch);
+    if (control.kind == ControlKind::abort && failure_of(control.failure).is_loss())
+      late_loss_ = failure_of(control.failure);
+    return;
+  }
   Peer& peer = peers_[received.source];
   switch (control.kind) {
     case ControlKind::summary: summaries_.push_back({received.source, control}); break;
     case ControlKind::heartbeat: note_heartbeat(peer, control); break;
     case ControlKind::status:
       std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
-      peer.status = control.text.data();
+      peer.status = control.failure.text.data();
       return;
     case ControlKind::abort:
     case ControlKind::leave: note_abort(control); return;
     default: return;
   }
   std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(control.epoch, control.sequence);
+}
+
+/// Tells a rank that still waits in an ended epoch how it has ended: what others have sent to it is late, or they have
+/// failed while they sent it.
+void ControlChannel::tell_end(int target, std::uint64_t epoch) {
+  const auto end = ends_.find(epoch);
+  if (end == ends_.end()) return;
+  try {
+    send_to(target, abort_message(epoch, end->second));
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): `target` no longer exists, and needs no answer
+  }
 }
 
 void ControlChannel::send_summary(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round,
@@ -107,7 +123,9 @@ void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, 
   control.round = static_cast<std::uint32_t>(heartbeat.progress);
   const std::size_t count = std::min(heartbeat.awaited.size(), ControlMessage::most_awaited);
   std::copy_n(heartbeat.awaited.begin(), count, control.awaited.begin());
-  control.culprit = heartbeat.traced;
+  control.traced = heartbeat.traced;
+  control.is_probe = heartbeat.is_probe;
+  is_probed_ = false;
   send_to_all(control);
 }
 
@@ -132,12 +150,11 @@ std::optional<ControlChannel::PairMessage> ControlChannel::take_pair_message() {
   return message;
 }
 
-void ControlChannel::send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
-  send_to_all(abort_message(epoch, sequence, failure));
-}
-
-void ControlChannel::send_leave(int target, std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
-  ControlMessage control = abort_message(epoch, sequence, failure);
+void ControlChannel::send_leave(int target, std::uint64_t epoch, const EpochEnd& end) {
+  if (end.sequence == 0) {  // no operation of this epoch shows that all ranks have heard of the last failures
+    for (const auto& [ended, how] : ends_) send_to(target, abort_message(ended, how));
+  }
+  ControlMessage control = abort_message(epoch, end);
   control.kind = ControlKind::leave;
   transport_.post_last(target, bytes_of(control));
 }
@@ -145,7 +162,7 @@ void ControlChannel::send_leave(int target, std::uint64_t epoch, std::int64_t se
 void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
   const bool is_first =
       std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) != std::tie(control.epoch, control.sequence);
-  if ((!is_first && control.round != peer.heartbeat_progress) || control.culprit >= 0) {
+  if ((!is_first && control.round != peer.heartbeat_progress) || control.traced >= 0) {
     ++progress_heard_;
     begin_wait();
   }
@@ -153,14 +170,17 @@ void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
   peer.heartbeat_progress = control.round;
   peer.heartbeat_wait = heard_in_ = wait_;
   peer.heartbeat_operation = operation_;
+  peer.heartbeat_probe = probe_;
+  is_probed_ = is_probed_ || control.is_probe;
   peer.knows_status = false;
   peer.awaited.assign(control.awaited.begin(), std::find(control.awaited.begin(), control.awaited.end(), -1));
   latest_heartbeat_ = std::max(latest_heartbeat_, {control.epoch, control.sequence});
 }
 
 void ControlChannel::note_abort(const ControlMessage& control) {
-  const auto [entry, is_new] = aborts_.try_emplace(control.epoch, Abort{control.sequence, failure_of(control)});
-  if (!is_new && control.sequence < entry->second.sequence) entry->second = {control.sequence, failure_of(control)};
+  EpochEnd end{control.sequence, failure_of(control.failure)};
+  const auto [entry, is_new] = aborts_.try_emplace(control.epoch, end);
+  if (!is_new && end.sequence < entry->second.sequence) entry->second = std::move(end);
 }
 
 void ControlChannel::send_to_all(const ControlMessage& control) {
@@ -197,21 +217,25 @@ bool ControlChannel::has_come(int rank, std::uint64_t epoch, std::int64_t sequen
   return std::tie(from.seen_epoch, from.seen_sequence) >= std::tie(epoch, sequence);
 }
 
-bool ControlChannel::has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence) const {
-  const Peer& from = peer(rank);
-  return from.heartbeat_wait == wait_ &&
-         std::tie(from.heartbeat_epoch, from.heartbeat_sequence) >= std::tie(epoch, sequence);
+bool ControlChannel::counts(const Peer& from, Since since) const noexcept {
+  return from.heartbeat_wait == wait_ && (since == Since::wait || from.heartbeat_probe == probe_);
 }
 
-bool ControlChannel::responds(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+bool ControlChannel::has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence, Since since) const {
   const Peer& from = peer(rank);
-  if (from.heartbeat_wait != wait_ || from.heartbeat_epoch != epoch || from.heartbeat_sequence < 0) return false;
+  return counts(from, since) && std::tie(from.heartbeat_epoch, from.heartbeat_sequence) >= std::tie(epoch, sequence);
+}
+
+bool ControlChannel::responds(int rank, std::uint64_t epoch, std::int64_t sequence, Since since) const {
+  const Peer& from = peer(rank);
+  if (!counts(from, since) || from.heartbeat_epoch != epoch || from.heartbeat_sequence < 0) return false;
   return from.heartbeat_sequence >= sequence || from.heartbeat_operation == operation_;
 }
 
-std::span<const int> ControlChannel::awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+std::span<const int> ControlChannel::awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence,
+                                                Since since) const {
   const Peer& from = peer(rank);
-  if (!responds(rank, epoch, sequence) || from.heartbeat_sequence > sequence) return {};
+  if (!responds(rank, epoch, sequence, since) || from.heartbeat_sequence > sequence) return {};
   return from.awaited;
 }
 
@@ -223,8 +247,10 @@ std::string_view ControlChannel::status(int rank, std::uint64_t epoch, std::int6
 
 std::int64_t ControlChannel::last_sequence(int rank) const { return peer(rank).seen_sequence; }
 
-void ControlChannel::enter_epoch(std::uint64_t epoch) {
+void ControlChannel::enter_epoch(std::uint64_t epoch, EpochEnd end) {
   epoch_ = epoch;
+  ends_.insert_or_assign(epoch - 1, std::move(end));
+  if (ends_.size() > kept_ends) ends_.erase(ends_.begin());
   const auto is_old = [&](const auto& each) { return each.header.epoch < epoch; };
   std::erase_if(headers_, is_old);
   std::erase_if(summaries_, is_old);

@@ -47,6 +47,7 @@ class ControlChannel {
     std::uint64_t progress = 0;     ///< DataProgress::count of the sender
     std::vector<int> awaited = {};  ///< the ranks for which the sender waits; only the first ones are sent
     int traced = -1;                ///< a rank to which a debugger is attached; -1: none is known
+    bool is_probe = false;          ///< a rank that gets it sends a heartbeat, too
   };
   /// Tells all other ranks that this rank waits in operation `sequence`.
   void send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat);
@@ -54,15 +55,17 @@ class ControlChannel {
   /// `sequence`, the next operation of this rank. Each of these ranks gets one such message per heartbeat that it has
   /// sent, and another one when a wait becomes long.
   void send_status(std::uint64_t epoch, std::int64_t sequence, const WaitElsewhere& wait);
-  /// Tells all other ranks that this rank aborts `epoch` at operation `sequence` because of `failure`.
-  void send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
-  /// Tells `target` that this rank takes part in no operation from `sequence` on. This is the last message to `target`.
-  void send_leave(int target, std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
+  /// Tells all other ranks that this rank aborts `epoch`.
+  void send_abort(std::uint64_t epoch, const EpochEnd& end) { send_to_all(abort_message(epoch, end)); }
+  /// Tells `target` that this rank takes part in no operation from `end.sequence` on. This is the last message to
+  /// `target`. If `target` may not have heard how earlier epochs have ended, tells this, too.
+  void send_leave(int target, std::uint64_t epoch, const EpochEnd& end);
 
   /// A rank that has departed, according to a message from that rank.
   struct Left {
     int rank;
-    std::string text;  ///< "rank 2 has exited"
+    std::string text;         ///< "rank 2 has exited"
+    std::uint64_t epoch = 0;  ///< in which it has departed; earlier epochs have ended with a failure
   };
   [[nodiscard]] std::span<const Left> left_ranks() const noexcept { return left_ranks_; }
 
@@ -90,6 +93,9 @@ class ControlChannel {
   /// The failure with which a rank aborted `epoch` at operation `sequence` or at an earlier one; null if no rank has.
   /// Operations before the aborted one are still completed, since the aborting rank has taken part in them.
   [[nodiscard]] const Failure* abort_record(std::uint64_t epoch, std::int64_t sequence) const;
+  /// The failure by which another rank has lost the communicator in an epoch that had already ended here with another
+  /// failure; empty if there is none.
+  [[nodiscard]] const std::optional<Failure>& late_loss() const noexcept { return late_loss_; }
   /// Whether a header, summary or heartbeat of this operation, or of a later operation, has arrived from `rank`.
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const;
   /// Whether a heartbeat of this operation, or of a later one of `epoch`, has arrived from any rank.
@@ -98,16 +104,25 @@ class ControlChannel {
   }
   /// Epoch and sequence number of the latest operation of which a heartbeat has arrived from any rank.
   [[nodiscard]] std::pair<std::uint64_t, std::int64_t> latest_heartbeat() const noexcept { return latest_heartbeat_; }
-  /// Whether a heartbeat of this operation or of a later one has arrived from `rank` in this wait; see begin_wait.
-  [[nodiscard]] bool has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence) const;
+  /// Which heartbeats count.
+  enum class Since : std::uint8_t { wait, probe };
+  /// Whether a heartbeat of this operation or of a later one has arrived from `rank` in this wait (see begin_wait), or
+  /// since the last probe of this rank.
+  [[nodiscard]] bool has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence,
+                                      Since since = Since::wait) const;
   /// Called when this rank begins to wait in an operation: from now on, `responds` counts heartbeats of earlier ones.
   void begin_operation() noexcept { ++operation_; }
   /// Whether `rank` waits in an operation of `epoch`: its last heartbeat has arrived in this wait, and is of operation
   /// `sequence` or a later one, or it has arrived since this rank began to wait in `sequence`. An older heartbeat of an
   /// earlier operation says nothing: the rank may have completed that operation.
-  [[nodiscard]] bool responds(int rank, std::uint64_t epoch, std::int64_t sequence) const;
+  [[nodiscard]] bool responds(int rank, std::uint64_t epoch, std::int64_t sequence, Since since = Since::wait) const;
   /// The ranks for which `rank` waits, according to its last heartbeat, if it responds and is not in a later operation.
-  [[nodiscard]] std::span<const int> awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const;
+  [[nodiscard]] std::span<const int> awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence,
+                                                Since since = Since::wait) const;
+  /// From now on, Since::probe counts the heartbeats that arrive. A rank sends a probe before its deadline.
+  void begin_probe() noexcept { ++probe_; }
+  /// Whether the probe of another rank has arrived since this rank has sent a heartbeat.
+  [[nodiscard]] bool is_probed() const noexcept { return is_probed_; }
   /// Begins a new wait: heartbeats of earlier waits do not show that their senders still respond. If a received
   /// heartbeat reports that data has moved on its sender, or that a debugger is attached to a rank, this heartbeat also
   /// begins a new wait, and is the first of that wait.
@@ -125,8 +140,9 @@ class ControlChannel {
   /// The operation of the last header, summary or heartbeat from `rank`; -1 if none has arrived.
   [[nodiscard]] std::int64_t last_sequence(int rank) const;
 
-  /// Begins `epoch`: drops messages of earlier epochs.
-  void enter_epoch(std::uint64_t epoch);
+  /// Begins `epoch`: drops messages of earlier epochs. `end` is the end of the epoch before. From now on, a rank that
+  /// still waits in that epoch, and sends a heartbeat, is told.
+  void enter_epoch(std::uint64_t epoch, EpochEnd end);
 
  private:
   struct Peer {
@@ -137,6 +153,7 @@ class ControlChannel {
     std::uint32_t heartbeat_progress = 0;
     std::uint64_t heartbeat_wait = 0;
     std::uint64_t heartbeat_operation = 0;  // operation_ when it arrived
+    std::uint64_t heartbeat_probe = 0;      // probe_ when it arrived
     std::vector<int> awaited;
     bool knows_status = false;
     std::uint64_t status_epoch = 0;
@@ -149,10 +166,12 @@ class ControlChannel {
     ControlMessage header;
   };
   [[nodiscard]] const Peer& peer(int rank) const;
+  [[nodiscard]] bool counts(const Peer& from, Since since) const noexcept;
   void sort(const ReceivedMessage& received);
   void send_to_all(const ControlMessage& control);
   void note_heartbeat(Peer& peer, const ControlMessage& control);
   void note_abort(const ControlMessage& control);
+  void tell_end(int target, std::uint64_t epoch);
 
   Transport& transport_;
   std::pair<std::uint64_t, std::int64_t> latest_heartbeat_{0, -1};
@@ -160,20 +179,21 @@ class ControlChannel {
   std::uint64_t progress_heard_ = 0;
   std::uint64_t wait_ = 1;
   std::uint64_t operation_ = 1;  // number of calls of begin_operation, and one
-  std::uint64_t heard_in_ = 0;   // number of the wait in which the last heartbeat arrived
-  std::string long_wait_;        // operation of the last long wait in another communicator
-  std::map<int, Peer> peers_;    // by rank; only ranks from which messages have arrived
+  std::uint64_t probe_ = 1;      // number of calls of begin_probe, and one
+  bool is_probed_ = false;
+  std::uint64_t heard_in_ = 0;  // number of the wait in which the last heartbeat arrived
+  std::string long_wait_;       // operation of the last long wait in another communicator
+  std::map<int, Peer> peers_;   // by rank; only ranks from which messages have arrived
   // Messages of this epoch or of a later one. They are few: a rank is at most one operation ahead of the ranks that
   // wait for it.
   std::vector<Header> headers_;
   std::vector<SummaryMessage> summaries_;
   std::deque<PairMessage> pair_messages_;
   std::vector<Left> left_ranks_;
-  struct Abort {
-    std::int64_t sequence;
-    Failure failure;
-  };
-  std::map<std::uint64_t, Abort> aborts_;  // by epoch: the abort with the lowest sequence number
+  std::map<std::uint64_t, EpochEnd> aborts_;  // by epoch: the abort with the lowest sequence number
+  std::optional<Failure> late_loss_;
+  static constexpr std::size_t kept_ends = 4;
+  std::map<std::uint64_t, EpochEnd> ends_;  // of the last epochs on this rank, by epoch
 };
 
 }  // namespace lockstep::detail

@@ -33,30 +33,36 @@ ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const 
   control.kind = ControlKind::status;
   control.epoch = epoch;
   control.sequence = sequence;
-  copy_text(what, control.text);
+  copy_text(what, control.failure.text);
   return control;
 }
 
-ControlMessage abort_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
+ControlMessage abort_message(std::uint64_t epoch, const EpochEnd& end) {
   ControlMessage control;
   control.kind = ControlKind::abort;
-  control.ends = failure.ends;
   control.epoch = epoch;
-  control.sequence = sequence;
-  control.code = failure.code;
-  control.culprit = failure.context.rank;
-  control.replica = failure.context.replica;
-  control.failed_sequence = failure.context.sequence;
-  copy_text(failure.context.operation, control.operation);
-  copy_text(failure.text, control.text);
+  control.sequence = end.sequence;
+  control.failure = record_of(end.failure);
   return control;
 }
 
-Failure failure_of(const ControlMessage& control) {
-  return {control.code,
-          control.text.data(),
-          {control.culprit, control.replica, control.operation.data(), control.failed_sequence},
-          control.ends};
+FailureRecord record_of(const Failure& failure) {
+  FailureRecord record;
+  record.sequence = failure.context.sequence;
+  record.rank = failure.context.rank;
+  record.replica = failure.context.replica;
+  record.code = failure.code;
+  record.ends = failure.ends;
+  copy_text(failure.context.operation, record.operation);
+  copy_text(failure.text, record.text);
+  return record;
+}
+
+Failure failure_of(const FailureRecord& record) {
+  return {record.code,
+          record.text.data(),
+          {record.rank, record.replica, record.operation.data(), record.sequence},
+          record.ends};
 }
 
 Summary merge(const Summary& a, const Summary& b) {

@@ -38,6 +38,29 @@ struct Failure {
   [[nodiscard]] Error error() const { return Error(code, text, context); }
 };
 
+/// The end of an epoch on one rank.
+struct EpochEnd {
+  std::int64_t sequence = 0;  ///< the first operation that the rank does not complete
+  Failure failure;
+};
+
+/// A failure as bytes, for messages and for the memory of a node. Long texts are cut.
+struct FailureRecord {
+  static constexpr std::size_t text_bytes = 480;
+
+  std::int64_t sequence = -1;  // ErrorContext::sequence
+  std::int32_t rank = -1;      // ErrorContext::rank
+  std::int32_t replica = -1;
+  Code code = Code::unavailable;
+  Ends ends = Ends::epoch;
+  std::array<char, Descriptor::name_bytes> operation{};
+  std::array<char, text_bytes> text{};
+};
+static_assert(std::is_trivially_copyable_v<FailureRecord>);
+
+[[nodiscard]] FailureRecord record_of(const Failure& failure);
+[[nodiscard]] Failure failure_of(const FailureRecord& record);
+
 enum class ControlKind : std::uint32_t {
   header,     ///< part of the agreement on one operation: AgreementHeader
   summary,    ///< part of the agreement if calls differ
@@ -79,31 +102,23 @@ static_assert(std::is_trivially_copyable_v<AgreementHeader>);
 
 /// A control message of any other kind.
 struct ControlMessage {
-  static constexpr std::size_t text_bytes = 480;
-
   ControlKind kind = ControlKind::summary;
-  Ends ends = Ends::epoch;  // in an abort or leave: scope of the failure
   std::uint32_t round = 0;  // in a summary: its round; in a heartbeat: the sender's progress in the operation
   std::uint64_t epoch = 0;
   std::int64_t sequence = 0;
   Summary summary;
-  // In an abort, leave, refusal or withdrawal: the failure. Other kinds use some of these members, too.
-  Code code = Code::unavailable;
-  std::int32_t culprit = -1;  // in a heartbeat: a rank to which a debugger is attached
-  std::int32_t replica = -1;
+  // In a heartbeat: see ControlChannel::Heartbeat.
+  bool is_probe = false;
+  std::int32_t traced = -1;
   static constexpr std::size_t most_awaited = 8;
-  std::array<std::int32_t, most_awaited> awaited{-1, -1, -1, -1, -1, -1, -1, -1};  // only in a heartbeat: see Heartbeat
-  std::int64_t failed_sequence = -1;
-  std::array<char, Descriptor::name_bytes> operation{};
-  std::array<char, text_bytes> text{};  // in a status: the operation in which the sender waits
+  std::array<std::int32_t, most_awaited> awaited{-1, -1, -1, -1, -1, -1, -1, -1};
+  FailureRecord failure;  // in an abort, leave, refusal or withdrawal; in a status, the text: where the sender waits
 };
 static_assert(std::is_trivially_copyable_v<ControlMessage>);
 static_assert(sizeof(ControlMessage) <= most_message_bytes);
 
 [[nodiscard]] ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what);
-/// `sequence` is the first operation that the sender does not complete.
-[[nodiscard]] ControlMessage abort_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
-[[nodiscard]] Failure failure_of(const ControlMessage& control);
+[[nodiscard]] ControlMessage abort_message(std::uint64_t epoch, const EpochEnd& end);
 
 /// The summary of the ranks of `a` and `b` together.
 [[nodiscard]] Summary merge(const Summary& a, const Summary& b);

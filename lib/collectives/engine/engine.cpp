@@ -567,10 +567,8 @@ void Engine::drive_head() {
     return;
   }
   control_.poll();
-  if (const Failure* failure = control_.abort_record(epoch_.number(), queue_.sequence())) {
-    end_by(Failure(*failure));
-    return;
-  }
+  if (follow_others()) return;
+  if (const auto& loss = control_.late_loss()) epoch_.lose(*loss);
   if (const auto& lost = epoch_.lost()) {
     const Failure failure{
         Code::unavailable,
@@ -604,31 +602,35 @@ void Engine::drive_head() {
   if (head.is_agreed()) is_done = head.advance(*transport_, workspace_);
   if (is_done) {
     finish_head(error_of(head));
-  } else if (const auto gone = presence_.failure_of_head(epoch_.number(), watchdog_.last_driven())) {
-    report_lost_rank();
-    epoch_.end_everywhere(*gone);
-  } else if (const auto timeout = watchdog_.check(epoch_.number())) {
-    // this thread may have computed or been stopped since its last poll: a failure of another rank takes precedence
-    control_.poll();
-    if (const Failure* const known = control_.abort_record(epoch_.number(), queue_.sequence())) {
-      end_by(Failure(*known));
-      return;
-    }
-    report_unresponsive_rank(head.fail_after(options_.fail_after));
-    epoch_.end_everywhere(*timeout);
+    return;
   }
+  const auto gone = presence_.failure_of_head(epoch_.number(), watchdog_.last_driven());
+  const auto timeout = gone ? std::nullopt : watchdog_.check(epoch_.number());
+  if (!gone && !timeout) return;
+  // this thread may have computed or been stopped since it last looked, and a rank that has left has published with
+  // what it ended the epoch: a failure of another rank takes precedence
+  control_.poll();
+  if (follow_others()) return;
+  if (gone) {
+    report_lost_rank();
+  } else {
+    report_unresponsive_rank(head.fail_after(options_.fail_after));
+  }
+  epoch_.end_everywhere(gone ? *gone : *timeout);
 }
 
-/// Ends the epoch because another rank has sent `failure`.
-void Engine::end_by(Failure failure) {
-  if (failure.is_loss() && failure.ends != Ends::job) report_lost_rank();
-  if (failure.ends == Ends::communicator_here) {
-    failure.ends = Ends::communicator;
-    failure.text = fmt::format("{}: {}", queue_.text_of(queue_.head()), failure.text);
-    epoch_.end_everywhere(failure);
+bool Engine::follow_others() {
+  std::optional<Failure> failure = epoch_.end_elsewhere(queue_.sequence());
+  if (!failure) return false;
+  if (failure->is_loss() && failure->ends != Ends::job) report_lost_rank();
+  if (failure->ends == Ends::communicator_here) {
+    failure->ends = Ends::communicator;
+    failure->text = fmt::format("{}: {}", queue_.text_of(queue_.head()), failure->text);
+    epoch_.end_everywhere(*std::move(failure));
   } else {
-    epoch_.end_by_other_rank(failure);
+    epoch_.end_by_other_rank(*failure);
   }
+  return true;
 }
 
 void Engine::conclude_agreement() {

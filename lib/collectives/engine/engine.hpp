@@ -185,7 +185,8 @@ class Engine final : private JobMember {
   void on_finalize() noexcept override;
   /// Tells the other ranks that this rank takes part in no further operation.
   void depart(Departure how) noexcept LOCKSTEP_REQUIRES(mutex_);
-  void end_by(Failure failure) LOCKSTEP_REQUIRES(mutex_);
+  /// Ends the epoch if another rank has ended it. Returns whether one has.
+  bool follow_others() LOCKSTEP_REQUIRES(mutex_);
   /// Tries to lock mutex_ for a bounded time. Another thread may hold mutex_ for long, or this thread may hold it
   /// already. Returns whether mutex_ is locked. Clang's thread-safety analysis cannot follow the loop inside.
   [[nodiscard]] bool lock_in_time() noexcept

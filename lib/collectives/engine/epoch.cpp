@@ -7,10 +7,18 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace lockstep::detail {
+
+std::optional<Failure> Epoch::end_elsewhere(std::int64_t sequence) const {
+  if (const Failure* const failure = control_.abort_record(number_, sequence)) return *failure;
+  return node_failures_.find(number_, sequence);
+}
 
 SharedError Epoch::end(const Failure& failure) {
   if (failure.is_loss()) lose(failure);
+  EpochEnd how{queue_.sequence(), failure};
   // if other ranks have begun to move data of the head, the head of this rank is the same operation
   const bool has_stale_transfers = !queue_.is_empty() && queue_.head().uses_transfers();
   // other ranks may work on the head before this rank knows that all ranks have arrived
@@ -31,23 +39,26 @@ SharedError Epoch::end(const Failure& failure) {
   agreement_.close();
   watchdog_.reset();
   agreement_.enter_epoch(number_);
-  control_.enter_epoch(number_);
+  control_.enter_epoch(number_, std::move(how));
   transport_.enter_epoch(number_, has_stale_transfers);
   end_if_aborted();  // no operation of the new epoch has begun yet
   return error;
 }
 
 void Epoch::end_by_other_rank(const Failure& failure) {
-  auto error = end(failure);
-  if (failure.ends == Ends::epoch && !lost_) ended_before_recovery_ = std::move(error);
+  if (failure.is_loss()) lose(failure);
+  const Failure published = node_failures_.publish(number_, {queue_.sequence(), failure}).failure;
+  auto error = end(published);
+  if (published.ends == Ends::epoch && !lost_) ended_before_recovery_ = std::move(error);
 }
 
 void Epoch::end_everywhere(Failure failure) {
   const bool is_recovery = !queue_.is_empty() && queue_.head().descriptor().is_recovery;
   if (is_recovery && failure.ends == Ends::epoch) failure.ends = Ends::recovery;
-  send_abort(number_, queue_.sequence(), failure);
-  // converted to a message and back, so that this rank throws the same error as the other ranks
-  end(failure_of(abort_message(number_, queue_.sequence(), failure)));
+  const EpochEnd published = node_failures_.publish(number_, {queue_.sequence(), std::move(failure)});
+  send_abort(number_, published);
+  // converted to a record and back, so that this rank throws the same error as the other ranks
+  end(failure_of(record_of(published.failure)));
 }
 
 void Epoch::abort(const std::string& text, const std::source_location& where, Code code) {
@@ -56,25 +67,30 @@ void Epoch::abort(const std::string& text, const std::source_location& where, Co
     unobserved_ = nullptr;
     return;
   }
-  const Failure failure{code, fmt::format("rank {} failed{}: {}", transport_.rank(), describe(where), text),
-                        queue_.context_of(transport_.rank())};
+  Failure failure{code, fmt::format("rank {} failed{}: {}", transport_.rank(), describe(where), text),
+                  queue_.context_of(transport_.rank())};
   // if other ranks may have entered the head of the queue together with this rank, the head is still completed
   if (!queue_.is_empty() && head_may_be_shared()) {
-    send_abort(number_of_next_post(), pending_.empty() ? queue_.sequence() + 1 : 0, failure);
-    pending_.push_back(failure);
+    EpochEnd how{pending_.empty() ? queue_.sequence() + 1 : 0, std::move(failure)};
+    if (pending_.empty()) how = node_failures_.publish(number_, how);
+    send_abort(number_of_next_post(), how);
+    pending_.push_back(std::move(how.failure));
     return;
   }
-  end_everywhere(failure);
+  end_everywhere(std::move(failure));
   unobserved_ = nullptr;  // the caller knows of the failure
 }
 
 void Epoch::end_if_aborted() {
-  if (!pending_.empty()) end(Failure(pending_.front()));
+  if (pending_.empty()) return;
+  const Failure failure = pending_.front();
+  static_cast<void>(node_failures_.publish(number_, {queue_.sequence(), failure}));
+  end(failure);
 }
 
-void Epoch::send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
+void Epoch::send_abort(std::uint64_t epoch, const EpochEnd& end) {
   try {
-    control_.send_abort(epoch, sequence, failure);
+    control_.send_abort(epoch, end);
   } catch (const Error& error) {
     log_warning("{}: cannot send the failure of this rank to another rank: {}", queue_.name(), error.what());
   }

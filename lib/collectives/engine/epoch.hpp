@@ -8,6 +8,7 @@
 
 #include "collectives/engine/agreement.hpp"
 #include "collectives/engine/control_channel.hpp"
+#include "collectives/engine/node_failures.hpp"
 #include "collectives/engine/operation_queue.hpp"
 #include "collectives/engine/propagation_mark.hpp"
 #include "collectives/engine/watchdog.hpp"
@@ -31,7 +32,12 @@ class Epoch {
  public:
   /// All references must outlive this object.
   Epoch(Transport& transport, ControlChannel& control, Agreement& agreement, OperationQueue& queue, Watchdog& watchdog)
-      : transport_(transport), control_(control), agreement_(agreement), queue_(queue), watchdog_(watchdog) {}
+      : transport_(transport),
+        control_(control),
+        agreement_(agreement),
+        queue_(queue),
+        watchdog_(watchdog),
+        node_failures_(transport.sharing_group()) {}
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   /// The epoch of operations that are posted now: the present epoch plus the number of pending aborts of this rank,
@@ -56,12 +62,17 @@ class Epoch {
     if (!lost_) lost_ = failure;
   }
 
-  /// Ends the epoch on this rank: all its operations fail. If an abort of this rank was pending for the epoch, the
-  /// abort and `failure` count as one failure, which the caller of `abort` knows. Returns the error of the operations.
+  /// The failure by which the other ranks have ended the epoch before operation `sequence`, or in it, according to
+  /// their messages or to the memory of the node; empty if there is none.
+  [[nodiscard]] std::optional<Failure> end_elsewhere(std::int64_t sequence) const;
+  /// Ends the epoch on this rank alone: all its operations fail. If an abort of this rank was pending for the epoch,
+  /// the abort and `failure` count as one failure, which the caller of `abort` knows. Returns the error of the
+  /// operations.
   SharedError end(const Failure& failure);
-  /// As `end`. Another rank has sent `failure`.
+  /// As `end`. Another rank has sent `failure`. If a rank of this node has published another one before, all ranks of
+  /// the node throw that one.
   void end_by_other_rank(const Failure& failure);
-  /// Ends the epoch on all ranks.
+  /// Ends the epoch on all ranks, with `failure`, or with the one that a rank of this node has published before.
   void end_everywhere(Failure failure);
   /// As Engine::abort. The other ranks throw an Error with `code`. This rank does not throw the failure, since the
   /// caller knows it.
@@ -81,7 +92,7 @@ class Epoch {
   void forget_known();
 
  private:
-  void send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
+  void send_abort(std::uint64_t epoch, const EpochEnd& end);
   [[nodiscard]] bool head_may_be_shared() const {
     return agreement_.is_shown() || (!queue_.is_empty() && queue_.head().is_agreed());
   }
@@ -91,6 +102,7 @@ class Epoch {
   Agreement& agreement_;
   OperationQueue& queue_;
   Watchdog& watchdog_;
+  NodeFailures node_failures_;
   std::uint64_t number_ = 0;
   std::deque<Failure> pending_;  // aborts of this rank: one for the present epoch and for each epoch that follows
   SharedError unobserved_;

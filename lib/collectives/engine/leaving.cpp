@@ -38,7 +38,7 @@ void Leaving::send_leave(std::string_view what) noexcept {
     const Failure failure{Code::unavailable, fmt::format("rank {} has {}", transport_.rank(), what),
                           queue_.context_of(transport_.rank()), Ends::communicator_here};
     transport_.expect_last_messages(sources);
-    for (const int target : targets) control_.send_leave(target, epoch_.number(), queue_.sequence(), failure);
+    for (const int target : targets) control_.send_leave(target, epoch_.number(), {queue_.sequence(), failure});
   } catch (const std::exception& error) {
     log_warning("{}: the other ranks do not learn that this rank leaves: {}", queue_.name(), error.what());
   }

@@ -203,7 +203,8 @@ void PairChannel::take_answer(int source, const ControlMessage& message, Workspa
   const auto found = peer.sends.find(message.sequence);
   if (found == peer.sends.end()) {
     const auto withdrawn = peer.withdrawn.extract(message.sequence);
-    if (!is_accepted && message.sequence >= peer.sends_posted) peer.refused[message.sequence] = failure_of(message);
+    if (!is_accepted && message.sequence >= peer.sends_posted)
+      peer.refused[message.sequence] = failure_of(message.failure);
     if (!withdrawn || !is_accepted) return;
     withdrawn.mapped()->start_void(transport_, workspace);
     voids_.push_back({withdrawn.mapped(), Clock::now()});
@@ -213,13 +214,13 @@ void PairChannel::take_answer(int source, const ControlMessage& message, Workspa
     begin(found->second, workspace);
     return;
   }
-  const Failure failure = failure_of(message);
+  const Failure failure = failure_of(message.failure);
   finish(peer.sends, message.sequence, &failure);
 }
 
 void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
   Peer& peer = peers_[source];
-  const Failure failure = failure_of(message);
+  const Failure failure = failure_of(message.failure);
   // an offer that is still in the list has no answer yet
   if (peer.offers.erase(message.sequence) != 0) answer(source, ControlKind::refusal, message.sequence, &failure);
   if (message.sequence >= peer.receives_posted) {
@@ -334,7 +335,7 @@ void PairChannel::fail_all(const Failure& failure) {
 }
 
 void PairChannel::answer(int target, ControlKind kind, std::int64_t number, const Failure* failure) {
-  ControlMessage message = failure != nullptr ? abort_message(0, number, *failure) : ControlMessage();
+  ControlMessage message = failure != nullptr ? abort_message(0, {number, *failure}) : ControlMessage();
   message.kind = kind;
   message.sequence = number;
   control_.send_to(target, message);

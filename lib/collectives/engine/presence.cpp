@@ -23,12 +23,11 @@ Presence::Presence(Transport& transport, const ControlChannel& control, const Ag
       queue_(queue),
       group_(transport.sharing_group()) {
   const auto leaders = transport.node_leaders();
-  const auto processes = transport.processes();
   int index = 0;
   for (int rank = 0; rank < transport.size(); ++rank) {
     if (leaders[static_cast<std::size_t>(rank)] != leaders[static_cast<std::size_t>(transport.rank())]) continue;
-    const auto at = static_cast<std::size_t>(index);
-    Member member{rank, index++, at < processes.size() ? ProcessWatch::of(processes[at]) : nullptr};
+    Member member{rank, index, transport.process_of(index)};
+    ++index;
     if (rank != transport.rank() && (group_ != nullptr || member.process != nullptr))
       members_.push_back(std::move(member));
   }
@@ -37,17 +36,18 @@ Presence::Presence(Transport& transport, const ControlChannel& control, const Ag
 void Presence::look(Clock::time_point now) {
   if (now < next_look_) return;
   next_look_ = now + time_between_looks;
-  const auto add_left = [&](int rank, std::string text) {
+  const auto add_left = [&](int rank, std::string text, std::uint64_t epoch) {
     if (std::any_of(gone_.begin(), gone_.end(), [rank](const Gone& one) { return one.rank == rank; })) return;
-    gone_.push_back({rank, true, std::move(text), now});
+    gone_.push_back({rank, true, std::move(text), now, epoch});
     std::erase_if(members_, [rank](const Member& member) { return member.rank == rank; });
   };
   const auto left = control_.left_ranks();
   for (; known_left_ranks_ < left.size(); ++known_left_ranks_) {
-    add_left(left[known_left_ranks_].rank, left[known_left_ranks_].text);
+    const auto& one = left[known_left_ranks_];
+    add_left(one.rank, one.text, one.epoch);
   }
   for (const int rank : transport_.absent_ranks()) {
-    add_left(rank, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank));
+    add_left(rank, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank), 0);
   }
   std::erase_if(members_, [&](const Member& member) {
     auto found = state_of(member, now);
@@ -62,7 +62,8 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
   // read after `has_ended`: a process sets its departure before it ends, so the departure cannot be missed
   const Departure departure = group_ != nullptr ? group_->departure_of(member.index) : Departure::none;
   if (departure == Departure::none && !has_ended) return std::nullopt;
-  Gone gone{member.rank, departure != Departure::none, {}, now};
+  Gone gone{member.rank, departure != Departure::none, {}, now, 0};
+  if (gone.has_left) gone.epoch = group_->control_block(member.index).epoch.value.load(std::memory_order_relaxed);
   switch (departure) {
     case Departure::none: gone.text = fmt::format("rank {} {}", member.rank, member.process->end_text()); break;
     case Departure::orderly:
@@ -78,6 +79,7 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
 }
 
 bool Presence::is_awaited(const Gone& one, std::uint64_t epoch) const {
+  if (one.epoch > epoch) return false;
   const Operation& head = queue_.head();
   if (!head.is_agreed()) {
     // if a process ended before all ranks arrived at the operation, the operation cannot complete

@@ -37,6 +37,8 @@ class Presence {
     bool has_left = false;
     std::string text;         ///< "rank 2 has exited"
     Clock::time_point since;  ///< when this rank detected it
+    /// If it has left: the epoch that it was in. The failures by which earlier epochs have ended are on their way.
+    std::uint64_t epoch = 0;
   };
 
   /// All references must outlive this object.
@@ -58,7 +60,7 @@ class Presence {
   struct Member {
     int rank;
     int index;  // index in the node group
-    std::shared_ptr<const ProcessWatch> process;
+    std::shared_ptr<const ProcessEnd> process;
   };
   [[nodiscard]] std::optional<Gone> state_of(const Member& member, Clock::time_point now) const;
   [[nodiscard]] bool is_awaited(const Gone& one, std::uint64_t epoch) const;

@@ -52,6 +52,7 @@ void Watchdog::restart() noexcept {
 void Watchdog::restart_clock() noexcept {
   waits_since_ = clock_.now();
   late_since_.reset();
+  probed_at_.reset();
 }
 
 void Watchdog::reset() noexcept {
@@ -60,6 +61,7 @@ void Watchdog::reset() noexcept {
   last_heartbeat_.reset();
   sent_progress_ = 0;
   traced_ = -1;
+  probed_at_.reset();
   has_warned_ = has_named_debugger_ = false;
 }
 
@@ -73,7 +75,8 @@ std::optional<Failure> Watchdog::check(std::uint64_t epoch) {
   if (total.count() > 0 && now - *head_since_ > total && clock_.may_fail(*head_since_ + total)) return total_timeout();
   if (waited > fail_after()) {
     if (!late_since_) late_since_ = now;
-    if (clock_.may_fail(*late_since_)) return timeout(epoch);
+    // the others have had time to answer the probe, also if this rank is driven seldom
+    if (clock_.may_fail(*late_since_) && now - *probed_at_ >= fail_after() / 8) return timeout(epoch);
   }
   // the warning comes a moment after this rank's heartbeat, so that heartbeats of the other ranks have arrived
   const auto answer_time = std::min<Clock::duration>(std::chrono::milliseconds(200), fail_after() / 10);
@@ -93,7 +96,8 @@ void Watchdog::note_progress() {
 /// In each wait (see ControlChannel::begin_wait), a rank sends one heartbeat: when it has waited for long, or when it
 /// receives a heartbeat of another rank. It sends further heartbeats while a debugger is attached to a rank of its
 /// node, when it waits for other ranks than before, and when data has moved on this rank: a rank that waits for results
-/// of this rank may see no other sign of progress.
+/// of this rank may see no other sign of progress. After three quarters of the deadline, a rank sends a probe: a rank
+/// may have stopped after its heartbeat. All ranks that wait answer with a heartbeat.
 void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   const Clock::duration interval = heartbeat_interval();
   const Clock::time_point now = clock_.now();
@@ -105,7 +109,13 @@ void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   // a rank in a later operation asks whether this rank responds
   const auto latest = control_.latest_heartbeat();
   const bool is_asked = last_heartbeat_ && latest > answered_ && latest > std::pair(epoch, queue_.sequence());
-  const bool is_certain = is_first || is_asked || (may_repeat && (has_news || is_due));
+  const bool probes = !probed_at_ && waited > fail_after() / 4 * 3;
+  if (probes) {
+    control_.begin_probe();
+    probed_at_ = now;
+  }
+  const bool is_probed = control_.is_probed() && (!last_heartbeat_ || now - *last_heartbeat_ > fail_after() / 32);
+  const bool is_certain = is_first || is_asked || probes || is_probed || (may_repeat && (has_news || is_due));
   if (!is_certain && (!may_repeat || now - last_list_ < interval / 2)) return;
   last_list_ = now;
   std::vector<int> awaited = awaited_for_heartbeat(epoch);
@@ -114,7 +124,7 @@ void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   last_heartbeat_ = now;
   sent_progress_ = progress_;
   sent_in_ = control_.wait();
-  control_.send_heartbeat(epoch, queue_.sequence(), {progress_, awaited, traced_});
+  control_.send_heartbeat(epoch, queue_.sequence(), {progress_, awaited, traced_, probes});
   sent_awaited_ = std::move(awaited);
 }
 
@@ -195,7 +205,7 @@ std::vector<int> Watchdog::ranks_that_hold_up(std::uint64_t epoch) const {
   const bool sees_leader = transport_.node_group() != nullptr;
   std::vector<int> ranks = awaited_ranks();
   for (int rank = 0; rank < transport_.size(); ++rank) {
-    for (const int awaited : control_.awaited_by(rank, epoch, sequence)) {
+    for (const int awaited : control_.awaited_by(rank, epoch, sequence, since())) {
       const bool is_seen =
           sees_node && (sees_leader || awaited != leader) && leaders[static_cast<std::size_t>(awaited)] == leader;
       if (!is_seen) ranks.push_back(awaited);
@@ -205,7 +215,7 @@ std::vector<int> Watchdog::ranks_that_hold_up(std::uint64_t epoch) const {
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   std::erase_if(ranks, [&](int rank) {
     return rank == transport_.rank() || agreement_.has_come(rank, epoch, sequence + 1) ||
-           control_.responds(rank, epoch, sequence);
+           control_.responds(rank, epoch, sequence, since());
   });
   return ranks;
 }
@@ -235,7 +245,7 @@ std::vector<int> Watchdog::awaited_for_heartbeat(std::uint64_t epoch) const {
 /// that the rank has failed.
 std::vector<int> Watchdog::silent_ranks(std::vector<int> ranks, std::uint64_t epoch) const {
   std::erase_if(ranks, [&](int rank) {
-    return rank == transport_.rank() || control_.has_heartbeat_of(rank, epoch, queue_.sequence());
+    return rank == transport_.rank() || control_.has_heartbeat_of(rank, epoch, queue_.sequence(), since());
   });
   return ranks;
 }
@@ -243,8 +253,8 @@ std::vector<int> Watchdog::silent_ranks(std::vector<int> ranks, std::uint64_t ep
 std::vector<int> Watchdog::silent_ranks_behind(std::vector<int> ranks, std::uint64_t epoch) const {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     // all ranks have arrived, so what a rank said in an earlier operation is over
-    if (!control_.has_heartbeat_of(ranks[i], epoch, queue_.sequence())) continue;
-    for (const int next : control_.awaited_by(ranks[i], epoch, queue_.sequence())) {
+    if (!control_.has_heartbeat_of(ranks[i], epoch, queue_.sequence(), since())) continue;
+    for (const int next : control_.awaited_by(ranks[i], epoch, queue_.sequence(), since())) {
       if (std::find(ranks.begin(), ranks.end(), next) == ranks.end()) ranks.push_back(next);
     }
   }
@@ -256,7 +266,9 @@ std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64
   std::string cause = missing.empty() ? " without progress" : " waiting for " + ranks_phrase(missing);
   if (head.is_agreed()) {
     cause += moved_text(head.progress(transport_));
-  } else if (!missing.empty()) {
+  } else if (!missing.empty() && std::none_of(missing.begin(), missing.end(), [&](int rank) {
+               return agreement_.has_come(rank, epoch, queue_.sequence());
+             })) {
     cause += ", which made this call too late or not at all";  // a rank that is late throws the same text
   }
   if (!missing.empty()) return cause;

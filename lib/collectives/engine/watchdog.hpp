@@ -57,6 +57,10 @@ class Watchdog {
  private:
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept;
   [[nodiscard]] std::chrono::milliseconds warn_after() const noexcept;
+  /// Which heartbeats show that a rank responds.
+  [[nodiscard]] ControlChannel::Since since() const noexcept {
+    return probed_at_ ? ControlChannel::Since::probe : ControlChannel::Since::wait;
+  }
   [[nodiscard]] Clock::duration heartbeat_interval() const noexcept;
   void note_progress();
   void restart_clock() noexcept;
@@ -66,6 +70,8 @@ class Watchdog {
   /// Suspends the deadline while a debugger is attached to a rank of this node.
   void suspend_for_debugger();
   void warn(std::uint64_t epoch, Clock::duration waited);
+  /// The ranks that hold the head up, and that have not answered the probe or, before the probe, have been
+  /// silent in this wait. Empty if all respond.
   [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t epoch) const;
   /// The other ranks for which the head waits, as far as this rank sees it.
   [[nodiscard]] std::vector<int> awaited_ranks() const;
@@ -75,7 +81,8 @@ class Watchdog {
   /// While ranks have not agreed on the head: the ranks for which this rank or a rank that responds waits, and which do
   /// not respond themselves.
   [[nodiscard]] std::vector<int> ranks_that_hold_up(std::uint64_t epoch) const;
-  /// The ranks in `ranks`, except this rank, from which no heartbeat has arrived in the current wait.
+  /// The ranks in `ranks`, except this rank, from which no heartbeat has arrived in the current wait, or since the
+  /// probe.
   [[nodiscard]] std::vector<int> silent_ranks(std::vector<int> ranks, std::uint64_t epoch) const;
   /// As silent_ranks, applied to `ranks` and to all ranks for which these ranks wait, directly or through other ranks.
   [[nodiscard]] std::vector<int> silent_ranks_behind(std::vector<int> ranks, std::uint64_t epoch) const;
@@ -103,6 +110,7 @@ class Watchdog {
   std::uint64_t heard_progress_ = 0;                        // ControlChannel::progress_heard when it was last read
   Clock::time_point last_look_;                             // time of the last call of find_traced_rank
   int traced_ = -1;                                         // result of that call; -1 again after reset()
+  std::optional<Clock::time_point> probed_at_;              // in this wait
   bool has_warned_ = false;
   bool has_named_debugger_ = false;
 };

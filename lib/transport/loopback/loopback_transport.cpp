@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -20,16 +22,29 @@ namespace lockstep::detail {
 namespace {
 
 using Bytes = std::vector<std::byte>;
+using Clock = std::chrono::steady_clock;
+
+/// What a rank has sent.
+struct Sent {
+  int source;
+  Bytes bytes;
+  Clock::time_point due;  // when it can be received
+};
+using Queue = std::deque<Sent>;  // by the time at which it was sent
 
 /// The state that all endpoints share. Each inbox has its own lock. A thread holds at most one of these locks.
 class Hub {
  public:
   /// If `share_memory` is true, each endpoint gets the node group of its node. `places` is by rank, or empty.
-  Hub(std::vector<int> node_leaders, bool share_memory, std::vector<NodePlace> places = {})
+  /// `first_ranks` has, by rank, the ranks for which the hooks are called.
+  Hub(std::vector<int> node_leaders, bool share_memory, std::vector<NodePlace> places,
+      std::shared_ptr<const LoopbackHooks> hooks, std::vector<int> first_ranks)
       : node_leaders_(std::move(node_leaders)),
         inboxes_(node_leaders_.size()),
         share_memory_(share_memory),
-        places_(std::move(places)) {
+        places_(std::move(places)),
+        hooks_(std::move(hooks)),
+        first_ranks_(std::move(first_ranks)) {
     if (!share_memory) return;
     std::map<int, std::vector<std::unique_ptr<NodeGroup>>> nodes;
     for (const int leader : node_leaders_) nodes[leader].emplace_back();
@@ -48,9 +63,31 @@ class Hub {
 
   struct Inbox {
     Mutex mutex;
-    std::deque<std::pair<int, Bytes>> messages LOCKSTEP_GUARDED_BY(mutex);  // with the source of each message
-    std::map<std::pair<int, std::uint64_t>, std::deque<Bytes>> data LOCKSTEP_GUARDED_BY(mutex);  // by source and epoch
+    Queue messages LOCKSTEP_GUARDED_BY(mutex);
+    std::map<std::pair<int, std::uint64_t>, Queue> data LOCKSTEP_GUARDED_BY(mutex);  // by source and epoch
   };
+  [[nodiscard]] const LoopbackHooks& hooks() const noexcept { return *hooks_; }
+  /// The rank for which hooks are called.
+  [[nodiscard]] int first_rank(int rank) const { return first_ranks_[static_cast<std::size_t>(rank)]; }
+  /// A copy of `bytes`, with the time at which `target` can receive it.
+  [[nodiscard]] Sent send(int source, int target, std::span<const std::byte> bytes) const {
+    Sent sent{source, {bytes.begin(), bytes.end()}, {}};
+    if (hooks_->delay) sent.due = Clock::now() + hooks_->delay(first_rank(source), first_rank(target));
+    return sent;
+  }
+  void append(Queue& queue, Sent&& sent) const {
+    if (hooks_->delay) {
+      for (const Sent& earlier : queue) {
+        if (earlier.source == sent.source) sent.due = std::max(sent.due, earlier.due);
+      }
+    }
+    queue.push_back(std::move(sent));
+  }
+  /// The first entry that can be received.
+  [[nodiscard]] Queue::iterator first_due(Queue& queue) const {
+    if (!hooks_->delay) return queue.begin();
+    return std::find_if(queue.begin(), queue.end(), [now = Clock::now()](const Sent& sent) { return sent.due <= now; });
+  }
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
@@ -68,9 +105,13 @@ class Hub {
     auto& part = splits_[{k, members.front()}];
     if (!part) {
       std::vector<NodePlace> places;
-      for (std::size_t i = 0; i < members.size() && !places_.empty(); ++i)
-        places.push_back(places_[static_cast<std::size_t>(members[i])]);
-      part = std::make_shared<Hub>(leaders_of(members), share_memory_, std::move(places));
+      std::vector<int> first_ranks;
+      for (const int member : members) {
+        if (!places_.empty()) places.push_back(places_[static_cast<std::size_t>(member)]);
+        first_ranks.push_back(first_rank(member));
+      }
+      part =
+          std::make_shared<Hub>(leaders_of(members), share_memory_, std::move(places), hooks_, std::move(first_ranks));
     }
     return part;
   }
@@ -97,11 +138,27 @@ class Hub {
   const std::vector<int> node_leaders_;
   std::deque<Inbox> inboxes_;
   const bool share_memory_;
-  const std::vector<NodePlace> places_;             // by rank; may be empty
+  const std::vector<NodePlace> places_;  // by rank; may be empty
+  const std::shared_ptr<const LoopbackHooks> hooks_;
+  const std::vector<int> first_ranks_;              // by rank
   std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element is used only by the endpoint of its rank
   Mutex mutex_;
   std::map<std::pair<std::size_t, int>, std::shared_ptr<Hub>> splits_
       LOCKSTEP_GUARDED_BY(mutex_);  // by split and first member
+};
+
+/// The process of a rank, of which a simulation says what another rank knows.
+class SimulatedProcess final : public ProcessEnd {
+ public:
+  SimulatedProcess(std::shared_ptr<const Hub> hub, int observer, int rank)
+      : hub_(std::move(hub)), observer_(hub_->first_rank(observer)), rank_(hub_->first_rank(rank)) {}
+  bool has_ended() const noexcept override { return hub_->hooks().has_ended(observer_, rank_); }
+  std::string end_text() const override { return "has died"; }
+
+ private:
+  std::shared_ptr<const Hub> hub_;
+  int observer_;
+  int rank_;
 };
 
 class LoopbackTransport final : public Transport {
@@ -119,6 +176,16 @@ class LoopbackTransport final : public Transport {
   std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
   NodeGroup* node_group() noexcept override { return nodes() == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept override { return nodes() == 1 ? nullptr : group_.get(); }
+  std::shared_ptr<const ProcessEnd> process_of(int member) const override {
+    if (!hub_->hooks().has_ended) return nullptr;
+    int rank = leader(rank_);
+    for (int index = 0; index < member; ++index) {
+      do {
+        ++rank;
+      } while (leader(rank) != leader(rank_));
+    }
+    return std::make_shared<SimulatedProcess>(hub_, rank_, rank);
+  }
   std::string_view name() const noexcept override { return "threads"; }
   GroupIdentity identity() const override { return {hub_->number(), {}}; }
   bool has_free_threads() const noexcept override { return true; }
@@ -137,18 +204,19 @@ class LoopbackTransport final : public Transport {
   void post(int target, std::span<const std::byte> message) override {
     LOCKSTEP_CHECK(message.size() <= most_message_bytes);
     Hub::Inbox& inbox = hub_->inbox(target);
-    Bytes copy(message.begin(), message.end());
+    Sent sent = hub_->send(rank_, target, message);
     const MutexLock lock(inbox.mutex);
-    inbox.messages.emplace_back(rank_, std::move(copy));
+    hub_->append(inbox.messages, std::move(sent));
   }
 
   std::optional<ReceivedMessage> poll() override {
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const MutexLock lock(inbox.mutex);
-    if (inbox.messages.empty()) return std::nullopt;
-    const int source = inbox.messages.front().first;
-    received_ = std::move(inbox.messages.front().second);
-    inbox.messages.pop_front();
+    const auto next = hub_->first_due(inbox.messages);
+    if (next == inbox.messages.end()) return std::nullopt;
+    const int source = next->source;
+    received_ = std::move(next->bytes);
+    inbox.messages.erase(next);
     return ReceivedMessage{source, received_};
   }
 
@@ -245,9 +313,9 @@ class LoopbackTransport final : public Transport {
 
   Transfer put(int target, std::uint64_t epoch, std::span<const std::byte> data) {
     Hub::Inbox& inbox = hub_->inbox(target);
-    Bytes copy(data.begin(), data.end());
+    Sent message = hub_->send(rank_, target, data);
     const MutexLock lock(inbox.mutex);
-    inbox.data[{rank_, epoch}].push_back(std::move(copy));
+    hub_->append(inbox.data[{rank_, epoch}], std::move(message));
     return sent;  // complete at once, because the data is copied
   }
 
@@ -269,10 +337,11 @@ class LoopbackTransport final : public Transport {
     const MutexLock lock(inbox.mutex);
     for (auto& [source, waiting] : receives) {
       auto& arrived = inbox.data[{source, epoch}];
-      while (!waiting.empty() && !arrived.empty()) {
+      while (!waiting.empty() && hub_->first_due(arrived) != arrived.end()) {
         const PendingReceive receive = waiting.front();
-        LOCKSTEP_CHECK(receive.data.size() == arrived.front().size());
-        if (!receive.data.empty()) std::memcpy(receive.data.data(), arrived.front().data(), receive.data.size());
+        const Bytes& bytes = arrived.front().bytes;
+        LOCKSTEP_CHECK(receive.data.size() == bytes.size());
+        if (!receive.data.empty()) std::memcpy(receive.data.data(), bytes.data(), receive.data.size());
         complete_[receive.index] = true;
         if (epoch != aside) {
           count_moved(receive.data.size());
@@ -330,7 +399,12 @@ std::unique_ptr<NewGroup> LoopbackTransport::begin_group() {
   return std::make_unique<LoopbackGroup>(hub_, rank_, splits_++);
 }
 
-std::vector<std::unique_ptr<Transport>> ends_of(const std::shared_ptr<Hub>& hub) {
+std::vector<std::unique_ptr<Transport>> make_ends(std::vector<int> node_leaders, bool share_memory,
+                                                  std::vector<NodePlace> places, LoopbackHooks hooks) {
+  std::vector<int> ranks(node_leaders.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto hub = std::make_shared<Hub>(std::move(node_leaders), share_memory, std::move(places),
+                                         std::make_shared<const LoopbackHooks>(std::move(hooks)), std::move(ranks));
   std::vector<std::unique_ptr<Transport>> ends;
   for (int rank = 0; rank < hub->size(); ++rank) ends.push_back(std::make_unique<LoopbackTransport>(hub, rank));
   return ends;
@@ -340,13 +414,12 @@ std::vector<std::unique_ptr<Transport>> ends_of(const std::shared_ptr<Hub>& hub)
 
 std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory,
                                                                  std::vector<NodePlace> places) {
-  return ends_of(
-      std::make_shared<Hub>(std::vector<int>(static_cast<std::size_t>(size), 0), share_memory, std::move(places)));
+  return make_ends(std::vector<int>(static_cast<std::size_t>(size), 0), share_memory, std::move(places), {});
 }
 
 std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders,
-                                                                 bool share_memory) {
-  return ends_of(std::make_shared<Hub>(node_leaders, share_memory));
+                                                                 bool share_memory, LoopbackHooks hooks) {
+  return make_ends(node_leaders, share_memory, {}, std::move(hooks));
 }
 
 }  // namespace lockstep::detail

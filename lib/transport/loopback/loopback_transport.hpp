@@ -8,6 +8,8 @@
 #include "schedule/levels.hpp"
 #include "transport/transport.hpp"
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,8 +19,19 @@ namespace lockstep::detail {
 /// is by rank; if it is empty, the ranks share all caches.
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory,
                                                                                std::vector<NodePlace> places = {});
+/// Functions by which a simulation of a job disturbs the endpoints. The threads of the ranks call them, and they must
+/// not wait. Ranks are those of the endpoints that make_loopback_transports has made.
+struct LoopbackHooks {
+  /// The time from the begin of a message, or of the data of a transfer, until it can be received. Messages between two
+  /// ranks never overtake each other.
+  std::function<std::chrono::nanoseconds(int source, int target)> delay;
+  /// Whether `observer` knows that the process of `rank`, of the same node, has ended.
+  std::function<bool(int observer, int rank)> has_ended;
+};
+
 /// Makes endpoints that report several nodes. `node_leaders` is as in Transport::node_leaders.
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders,
-                                                                               bool share_memory = false);
+                                                                               bool share_memory = false,
+                                                                               LoopbackHooks hooks = {});
 
 }  // namespace lockstep::detail

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory by which a rank communicates with the other ranks of its node. Every word has one writer. Words that are
+// The memory by which a rank communicates with the other ranks of its node. Every word has one writer, but for
+// first_to_fail. Words that are
 // read together share cache lines. Words with different readers are 128 bytes apart, since processors fetch cache lines
 // of 64 bytes in pairs.
 
@@ -151,6 +152,14 @@ struct ControlBlock {
     std::array<std::byte, verdict_bytes> summary;  ///< set if the ranks disagree
   };
 
+  /// The failure that has ended an epoch on this rank (engine/node_failures).
+  struct alignas(control_block_alignment) EndedEpoch {
+    static constexpr std::size_t capacity = 704;
+    std::atomic<std::uint64_t> epochs{0};  ///< number of the epoch, and one; 0: none, or the record is being written
+    LooseWord<std::int64_t> sequence;
+    LooseBytes<capacity / sizeof(std::uint64_t)> record;
+  };
+
   std::array<Arrival, slots> arrivals;
   std::array<Verdict, slots> verdicts;
   std::array<std::array<LevelLine, Levels::most_levels - 1>, slots> levels;  ///< by slot and level, without level 0
@@ -163,6 +172,8 @@ struct ControlBlock {
   Word working;  ///< tag of the operation for which the rank accesses other ranks' memory; 0 if none
   Word turns;    ///< number of turns inside of long steps that the rank has done, in all operations
   Word process;  ///< process id of the rank; 0 if unknown
+  Word first_to_fail;  ///< in the block of member 0, which all members write: the first that has ended the latest epoch
+  std::array<EndedEpoch, 2> ended_epochs;
   Word results;  ///< NodeAddress of the results that the rank has staged for other ranks
   std::array<DescriptorBytes, slots> descriptors;
   std::array<Payload, slots> payloads;

@@ -39,6 +39,73 @@ TEST(ControlChannel, knows_for_which_operations_heartbeats_have_come) {
   EXPECT_FALSE(channels[0].has_heartbeat(0, 7));
 }
 
+TEST(ControlChannel, tells_a_rank_that_waits_in_an_ended_epoch_how_it_has_ended) {
+  const auto ends = make_loopback_transports(2, false);
+  std::deque<ControlChannel> channels;
+  for (const auto& end : ends) channels.emplace_back(*end);
+  channels[1].enter_epoch(1, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[0].send_heartbeat(0, 3, {});
+  channels[1].poll();
+  channels[0].poll();
+  EXPECT_EQ(channels[0].abort_record(0, 2), nullptr);
+  ASSERT_NE(channels[0].abort_record(0, 3), nullptr);
+  EXPECT_EQ(channels[0].abort_record(0, 3)->text, "rank 7 has died");
+}
+
+TEST(ControlChannel, tells_with_a_departure_how_the_epoch_before_has_ended) {
+  const Failure death{Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}};
+  const Failure departure{Code::unavailable, "rank 1 has left", {1, -1, "barrier", 0}, Ends::communicator_here};
+  for (const bool has_completed_operations : {false, true}) {
+    const auto ends = make_loopback_transports(2, false);
+    std::deque<ControlChannel> channels;
+    for (const auto& end : ends) channels.emplace_back(*end);
+    channels[1].enter_epoch(1, {3, death});
+    channels[1].send_leave(0, 1, {has_completed_operations ? 1 : 0, departure});
+    channels[0].poll();
+    ASSERT_EQ(channels[0].left_ranks().size(), 1U);
+    EXPECT_EQ(channels[0].left_ranks()[0].epoch, 1U);
+    // after an operation of the new epoch, all ranks know
+    EXPECT_EQ(channels[0].abort_record(0, 3) != nullptr, !has_completed_operations);
+  }
+}
+
+TEST(ControlChannel, keeps_a_loss_of_an_epoch_that_has_ended_with_another_failure) {
+  const auto ends = make_loopback_transports(2, false);
+  std::deque<ControlChannel> channels;
+  for (const auto& end : ends) channels.emplace_back(*end);
+  channels[0].enter_epoch(1, {3, {Code::deadline_exceeded, "timed out", {}}});
+  channels[1].send_abort(0, {3, {Code::unavailable, "thrown", {}}});
+  channels[0].poll();
+  EXPECT_FALSE(channels[0].late_loss());
+  channels[1].send_abort(0, {3, {Code::unavailable, "rank 7 has died", {}, Ends::communicator}});
+  channels[0].poll();
+  ASSERT_TRUE(channels[0].late_loss());
+  EXPECT_EQ(channels[0].late_loss()->text, "rank 7 has died");
+}
+
+TEST(ControlChannel, counts_the_answers_to_a_probe) {
+  using Since = ControlChannel::Since;
+  const auto ends = make_loopback_transports(3, false);
+  std::deque<ControlChannel> channels;
+  for (const auto& end : ends) channels.emplace_back(*end);
+  for (const std::size_t rank : {1U, 2U}) channels[rank].send_heartbeat(0, 5, {});
+  channels[0].poll();
+  channels[0].begin_probe();
+  channels[0].send_heartbeat(0, 5, {.is_probe = true});
+  EXPECT_FALSE(channels[1].is_probed());
+  channels[1].poll();
+  EXPECT_TRUE(channels[1].is_probed());
+  channels[1].send_heartbeat(0, 5, {.awaited = {2}});
+  EXPECT_FALSE(channels[1].is_probed());
+  channels[0].poll();
+  for (const int rank : {1, 2}) {
+    EXPECT_TRUE(channels[0].has_heartbeat_of(rank, 0, 5));
+    EXPECT_EQ(channels[0].has_heartbeat_of(rank, 0, 5, Since::probe), rank == 1);
+    EXPECT_EQ(channels[0].responds(rank, 0, 5, Since::probe), rank == 1);
+  }
+  EXPECT_EQ(channels[0].awaited_by(1, 0, 5, Since::probe).size(), 1U);
+}
+
 /// Receives one heartbeat of operation 0 from each rank.
 class HeartbeatsOfAll final : public SilentTransport {
  public:

@@ -67,7 +67,7 @@ TEST(GpuExchange, uses_nccl_if_replicas_are_on_several_gpus) {
   }
 }
 
-TEST(GpuExchange, is_a_mismatch_before_nccl_is_called_if_sender_and_receiver_differ) {
+TEST(GpuExchange, is_a_mismatch_before_nccl_is_probed_if_sender_and_receiver_differ) {
   for (const SharedGpus& ranks : exchange_layouts) {
     for (const auto& [sent, expected] : {std::pair(5, 4), std::pair(0, 2), std::pair(100'000, 0)}) {
       const FakeGpus fakes(cuda_of(ranks));

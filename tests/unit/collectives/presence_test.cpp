@@ -1,17 +1,24 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that destroys its communicator while others use theirs.
+// A rank that destroys its communicator while others use theirs, or dies.
 
+#include "collectives/make_communicator.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
+#include "transport/loopback/loopback_transport.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace lockstep::test {
@@ -96,6 +103,48 @@ TEST(Presence, of_a_rank_that_has_left_is_not_awaited_by_a_receive) {
     expect_all(error_of([&] { comm.recv(std::span(&view, 1), 1); }),
                {"unavailable:", "rank 1 has destroyed its communicator"});
   });
+}
+
+/// Ranks 0 to 3 are one node and 4 to 7 another one. Rank 3 dies; rank 4 learns it soon from rank 0, throws and
+/// destroys its communicator. To the other ranks of its node, messages of rank 0 take longer than the time after which
+/// a rank that has left is named.
+TEST(Presence, of_a_rank_that_has_left_after_a_failure_is_not_named_in_its_place) {
+  constexpr int ranks = 8;
+  constexpr int dead = 3;
+  detail::LoopbackHooks hooks;
+  hooks.delay = [](int source, int target) { return std::chrono::milliseconds(source < 4 && target > 4 ? 700 : 1); };
+  std::atomic<bool> has_died = false;
+  hooks.has_ended = [&](int, int rank) { return has_died && rank == dead; };
+  auto transports = detail::make_loopback_transports({0, 0, 0, 0, 4, 4, 4, 4}, true, hooks);
+  std::vector<std::string> errors(ranks);
+  std::atomic<int> failed = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto at = static_cast<std::size_t>(rank);
+        std::optional<Communicator> comm = CommunicatorAccess::make(std::move(transports[at]), minutes_to_fail(),
+                                                                    ReplicaLayout(std::vector<int>(ranks, 1)));
+        comm->barrier();
+        if (rank == dead) {
+          has_died = true;
+          while (failed < ranks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          return;
+        }
+        errors[at] = error_of([&] { comm->barrier(); });
+        ++failed;
+        if (rank != 4) {
+          while (failed < ranks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+      });
+    }
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == dead) continue;
+    const std::string& error = errors[static_cast<std::size_t>(rank)];
+    expect_all(error, {"unavailable: ", "operation #1 of communicator", "rank 3 has died"});
+    EXPECT_EQ(error, errors[0]) << "rank " << rank;
+  }
 }
 
 }  // namespace

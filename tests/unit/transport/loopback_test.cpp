@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/loopback/loopback_transport.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+using namespace detail;
+using namespace std::chrono_literals;
+
+/// The first byte of the next message; empty if none has arrived.
+std::optional<int> next(Transport& transport) {
+  const auto message = transport.poll();
+  if (!message) return std::nullopt;
+  return static_cast<int>(message->bytes.front());
+}
+
+void post(Transport& transport, int target, int value) {
+  const std::array<std::byte, 1> bytes{static_cast<std::byte>(value)};
+  transport.post(target, bytes);
+}
+
+TEST(LoopbackHooks, delay_messages_but_keep_those_between_two_ranks_in_order) {
+  std::vector<std::chrono::nanoseconds> delays{30ms, 10ms, 20ms};
+  LoopbackHooks hooks;
+  hooks.delay = [&](int, int) {
+    const auto delay = delays.front();
+    delays.erase(delays.begin());
+    return delay;
+  };
+  const auto ends = make_loopback_transports({0, 1, 2}, false, hooks);
+  const auto begin = std::chrono::steady_clock::now();
+  post(*ends[0], 2, 1);  // after 30 ms
+  post(*ends[0], 2, 2);  // after 10 ms, but not before the first one
+  post(*ends[1], 2, 3);  // after 20 ms
+  std::vector<int> values;
+  std::vector<std::chrono::nanoseconds> times;
+  while (values.size() < 3) {
+    if (const auto value = next(*ends[2])) {
+      values.push_back(*value);
+      times.push_back(std::chrono::steady_clock::now() - begin);
+    }
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(values, (std::vector<int>{3, 1, 2}));
+  EXPECT_GE(times[0], 20ms);
+  EXPECT_GE(times[1], 30ms);
+}
+
+TEST(LoopbackHooks, delay_the_data_of_transfers) {
+  LoopbackHooks hooks;
+  hooks.delay = [](int, int) { return 20ms; };
+  const auto ends = make_loopback_transports({0, 1}, false, hooks);
+  const std::array<std::byte, 2> sent{std::byte{7}, std::byte{8}};
+  std::array<std::byte, 2> received{};
+  const auto begin = std::chrono::steady_clock::now();
+  const Transfer receive = ends[1]->receive(0, received);
+  EXPECT_TRUE(ends[0]->test(ends[0]->send(1, sent)));
+  while (!ends[1]->test(receive)) std::this_thread::sleep_for(1ms);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 20ms);
+  EXPECT_EQ(received, sent);
+}
+
+TEST(LoopbackHooks, say_which_processes_of_a_node_have_ended) {
+  LoopbackHooks hooks;
+  hooks.has_ended = [](int observer, int rank) { return observer == 2 && rank == 4; };
+  const auto ends = make_loopback_transports({0, 1, 0, 1, 0}, true, hooks);  // ranks 0, 2 and 4 are one node
+  for (int observer : {0, 2}) {
+    for (int member : {0, 1, 2}) {
+      const auto process = ends[static_cast<std::size_t>(observer)]->process_of(member);
+      ASSERT_NE(process, nullptr);
+      EXPECT_EQ(process->has_ended(), observer == 2 && member == 2);
+    }
+  }
+  EXPECT_EQ(make_loopback_transports(2, true)[0]->process_of(1), nullptr);
+}
+
+}  // namespace
+}  // namespace lockstep::test

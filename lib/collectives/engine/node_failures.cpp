@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstddef>
 #include <span>
-#include <utility>
 
 namespace lockstep::detail {
 namespace {
@@ -44,7 +43,7 @@ EpochEnd NodeFailures::publish(std::uint64_t epoch, const EpochEnd& own) {
     }
     first = first_end(epoch);
   }
-  const EpochEnd end{own.sequence, first ? std::move(first->failure) : own.failure};
+  const EpochEnd end{own.sequence, first ? first->failure : own.failure};
   // for ranks that are behind by more than one epoch
   if (!has_published) write(epoch, end);
   return end;

@@ -204,9 +204,9 @@ class LoopbackTransport final : public Transport {
   void post(int target, std::span<const std::byte> message) override {
     LOCKSTEP_CHECK(message.size() <= most_message_bytes);
     Hub::Inbox& inbox = hub_->inbox(target);
-    Sent sent = hub_->send(rank_, target, message);
+    Sent copy = hub_->send(rank_, target, message);
     const MutexLock lock(inbox.mutex);
-    hub_->append(inbox.messages, std::move(sent));
+    hub_->append(inbox.messages, std::move(copy));
   }
 
   std::optional<ReceivedMessage> poll() override {
@@ -313,9 +313,9 @@ class LoopbackTransport final : public Transport {
 
   Transfer put(int target, std::uint64_t epoch, std::span<const std::byte> data) {
     Hub::Inbox& inbox = hub_->inbox(target);
-    Sent message = hub_->send(rank_, target, data);
+    Sent copy = hub_->send(rank_, target, data);
     const MutexLock lock(inbox.mutex);
-    hub_->append(inbox.data[{rank_, epoch}], std::move(message));
+    hub_->append(inbox.data[{rank_, epoch}], std::move(copy));
     return sent;  // complete at once, because the data is copied
   }
 

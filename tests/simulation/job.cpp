@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <memory>
@@ -34,6 +35,7 @@ using std::chrono::nanoseconds;
 constexpr int group_of(int rank) { return rank + 1; }
 
 std::uint64_t preempts_one_in = 0;
+std::array<bool, virtual_time::most_groups> stops_soon{};  ///< by group
 
 /// Before an access to a word of the shared blocks.
 void at_word() {
@@ -42,7 +44,13 @@ void at_word() {
   if (random.one_in(preempts_one_in)) virtual_time::preempt();
 }
 
-constexpr detail::TestHooks hooks{.at_flag = at_word};
+/// Inside of work on the memory of other ranks. A rank that is about to stop does not stop here: threads cannot take
+/// their memory away from it.
+void at_turn() {
+  if (!stops_soon[static_cast<std::size_t>(virtual_time::group())]) at_word();
+}
+
+constexpr detail::TestHooks hooks{.at_flag = at_word, .at_turn = at_turn};
 
 /// An element of the input of a replica. Sums are exact in f32.
 float value_of(int operation, int replica, int element) {
@@ -70,6 +78,14 @@ class Buffers {
   }
 
   [[nodiscard]] Item item() const { return {inputs_, outputs_}; }
+
+  /// After a failed call: its caller may change the inputs at once, and nobody writes to the outputs any more.
+  void end_by_failure() {
+    for (std::vector<float>& values : values_) std::fill(values.begin(), values.end(), -1e9F);
+    left_ = results_;
+  }
+  /// Whether the outputs are as they were after the failed call.
+  [[nodiscard]] bool is_left_alone() const { return results_ == left_; }
 
   /// Empty if all results are right.
   [[nodiscard]] std::string wrong() const {
@@ -121,6 +137,7 @@ class Buffers {
   int rank_;
   std::vector<std::vector<float>> values_;
   std::vector<std::vector<float>> results_;
+  std::vector<std::vector<float>> left_;
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;
 };
@@ -153,7 +170,11 @@ class Job {
       : scenario_(scenario), trace_(trace), delays_(scenario.seed), layout_(scenario.replicas) {
     report_.ranks.resize(static_cast<std::size_t>(scenario.ranks()));
     has_ended_.resize(report_.ranks.size());
+    failed_.resize(report_.ranks.size());
     preempts_one_in = scenario.preempts_one_in;
+    stops_soon = {};
+    for (int rank = 0; rank < scenario.ranks(); ++rank)
+      stops_soon[static_cast<std::size_t>(group_of(rank))] = stops(rank);
   }
 
   Report run() {
@@ -169,6 +190,11 @@ class Job {
       std::vector<std::jthread> ranks;
       for (auto& transport : transports) ranks.emplace_back([this, &transport] { be_rank(std::move(transport)); });
       watch();
+    }
+    for (int rank = 0; rank < scenario_.ranks(); ++rank) {
+      const auto& buffers = failed_[static_cast<std::size_t>(rank)];
+      if (buffers && outcome(rank).failure && !buffers->is_left_alone())
+        outcome(rank).wrong.emplace_back("outputs of a failed operation were written after its return");
     }
     report_.duration = virtual_time::now();
     report_.history = virtual_run.history();
@@ -310,12 +336,18 @@ class Job {
           case FaultKind::calls_other: operation = fault->other; break;
         }
       }
-      Buffers buffers(operation, k, layout_, rank);
-      call(*comm, operation, buffers.item());
+      auto& buffers = failed_[static_cast<std::size_t>(rank)].emplace(operation, k, layout_, rank);
+      try {
+        call(*comm, operation, buffers.item());
+      } catch (const Error&) {
+        buffers.end_by_failure();
+        throw;
+      }
       say(rank, "completed operation {}: {}", k, describe(operation));
       ++outcome(rank).completed;
       if (std::string wrong = buffers.wrong(); !wrong.empty())
         outcome(rank).wrong.push_back(fmt::format("operation {} ({}): {}", k, describe(operation), wrong));
+      failed_[static_cast<std::size_t>(rank)].reset();
     }
   }
 
@@ -346,6 +378,7 @@ class Job {
   Report report_;
   // exactly one thread runs at a time
   std::vector<char> has_ended_;
+  std::vector<std::optional<Buffers>> failed_;  // by rank: those of its last operation, unless it has completed it
   bool may_recover_ = false;
   bool has_left_ = false;
   int recovered_ = 0;

@@ -64,17 +64,17 @@ Delays any_delays(Random& random, const Scenario& scenario) {
           scenario.fail_after * random.between(1, 15) / 100};
 }
 
-std::chrono::milliseconds slowest(const Delays& delays) {
-  return std::chrono::ceil<std::chrono::milliseconds>(
-      std::max(delays.most, delays.slow_one_in == 0 ? std::chrono::microseconds(0) : delays.most_slow));
-}
-
 /// As Watchdog has it.
 std::chrono::milliseconds heartbeat_interval(const Scenario& scenario) {
   return std::min(scenario.warn_after, scenario.fail_after / 2);
 }
 
 }  // namespace
+
+std::chrono::milliseconds Delays::slowest() const {
+  return std::chrono::ceil<std::chrono::milliseconds>(
+      std::max(most, slow_one_in == 0 ? std::chrono::microseconds(0) : most_slow));
+}
 
 int Scenario::nodes() const {
   int count = 0;
@@ -123,7 +123,7 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   scenario.leaves_after_failure = has(Part::departures) && random_of(seed, Part::departures).one_in(2);
   for (Fault& fault : scenario.faults) {
     const auto most = has(Part::lateness) ? scenario.fail_after * 7 / 10 : heartbeat_interval(scenario) * 9 / 10;
-    if (fault.delay < scenario.fail_after) fault.delay = std::min(fault.delay, most - 3 * slowest(scenario.delays));
+    if (fault.delay < scenario.fail_after) fault.delay = std::min(fault.delay, most - 3 * scenario.delays.slowest());
   }
   return scenario;
 }

@@ -63,6 +63,8 @@ struct Delays {
   std::chrono::microseconds most{0};       ///< of most messages
   std::uint64_t slow_one_in = 0;           ///< 0: none is slow
   std::chrono::microseconds most_slow{0};  ///< of slow messages
+  /// The longest time that a message may take.
+  [[nodiscard]] std::chrono::milliseconds slowest() const;
 };
 
 struct Scenario {

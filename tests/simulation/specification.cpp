@@ -88,12 +88,32 @@ class Judge {
     if (contains(culprits_, rank)) return;  // its own error may say what only this rank knows
     if (failure.operation < first_operation_)
       add("rank {} fails in operation {}, before every fault: {}", rank, failure.operation, failure.text);
-    const auto limit = latest_fault_ + 2 * scenario_.fail_after + std::chrono::seconds(1);
-    if (failure.at > limit) {
+    if (failure.at > latest_fault_ + time_to_notice()) {
       add("rank {} fails {:.3f} s after the last fault: {}", rank,
           std::chrono::duration<double>(failure.at - latest_fault_).count(), failure.text);
     }
     judge_names(rank, failure);
+  }
+
+  /// How long after the last fault the others fail at the latest. A rank that says itself that it takes no further
+  /// part, or whose end is seen by another rank of its node, needs no deadline.
+  [[nodiscard]] std::chrono::nanoseconds time_to_notice() const {
+    const auto needs_deadline = [this](const Fault& fault) {
+      if (!contains(culprits_, fault.rank)) return false;
+      if (fault.kind == FaultKind::dies) {
+        for (int rank = 0; rank < scenario_.ranks(); ++rank) {
+          const auto node = [&](int each) { return scenario_.node_leaders[static_cast<std::size_t>(each)]; };
+          if (rank != fault.rank && node(rank) == node(fault.rank) && !contains(culprits_, rank)) return false;
+        }
+      }
+      return fault.kind == FaultKind::dies || fault.kind == FaultKind::stops || fault.kind == FaultKind::is_late;
+    };
+    if (std::any_of(scenario_.faults.begin(), scenario_.faults.end(), needs_deadline))
+      return 2 * scenario_.fail_after + std::chrono::seconds(1);
+    std::chrono::nanoseconds time = std::chrono::seconds(1) + 20 * scenario_.delays.slowest();
+    for (const Fault& fault : scenario_.faults)
+      time += is_fatal(fault, scenario_) ? std::chrono::milliseconds(0) : fault.delay;
+    return time;
   }
 
   void judge_names(int rank, const Failure& failure) {

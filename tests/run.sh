@@ -8,7 +8,7 @@
 #   sh tests/run.sh --changed BASE     what a change since the commit BASE can affect: lints, clang-format, clang-tidy, tests of the plain lane
 #   sh tests/run.sh --all              every lane that CI runs: plain slow hosts kernels mpich clang tsan
 #   sh tests/run.sh --lanes LANE...    these lanes; also the long ones, which --all leaves out: repeats tidy sanitizers mpich_apps cuda
-#                                      fuzz faults soak torch (installs a wheel of PyTorch) programs (installs CP2K, LAMMPS, PETSc, mpi4py)
+#                                      fuzz faults soak mutations torch (installs a wheel of PyTorch) programs (installs CP2K, LAMMPS, PETSc, mpi4py)
 #
 # README.md beside this file says what each lane is. With --all, plain is not repeated if it has passed on these sources.
 
@@ -16,7 +16,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 all_lanes='plain slow hosts kernels mpich clang tsan'
-long_lanes='repeats tidy sanitizers mpich_apps cuda fuzz faults soak torch programs'
+long_lanes='repeats tidy sanitizers mpich_apps cuda fuzz faults soak mutations torch programs'
 base=
 only_build=
 
@@ -141,8 +141,8 @@ judge() {
   "$@" >"$log" 2>&1
   case $? in
     0) echo 1 0 0 >>"$counts" ;;
-    77) echo 0 0 1 >>"$counts"; echo "skipped [changed] $name: $(tail -n 1 "$log")" ;;
-    *) echo 0 1 0 >>"$counts"; echo "FAILED  [changed] $name"; grep -v '^ok ' "$log" | tail -n 60 | sed 's/^/        /' ;;
+    77) echo 0 0 1 >>"$counts"; echo "skipped [$lane] $name: $(tail -n 1 "$log")" ;;
+    *) echo 0 1 0 >>"$counts"; echo "FAILED  [$lane] $name"; grep -v '^ok ' "$log" | tail -n 60 | sed 's/^/        /' ;;
   esac
   rm -f "$log"
 }
@@ -330,6 +330,12 @@ lane_faults() {
 lane_soak() {
   targets='tests/faults/fault-soak tests/mpi/mpi-stopped-ranks apps/train/lockstep-train tests/model/model-of-all-nests tests/unit/unit-layouts'
   build soak build && check soak build --benchmark --suite soak
+}
+
+# In a copy of the sources, with a build of its own.
+lane_mutations() {
+  lane=mutations
+  [ -n "$only_build" ] || judge 'defects that are planted for the simulator' python3 tests/simulation/mutations.py
 }
 
 # Programs from elsewhere under the drop-in: the only lane that installs them.

@@ -79,7 +79,7 @@ class Buffers {
 
   [[nodiscard]] Item item() const { return {inputs_, outputs_}; }
 
-  /// After a failed call: its caller may change the inputs at once, and nobody writes to the outputs any more.
+  /// After a failed call: its caller may change the inputs at once, and no rank writes to the outputs any more.
   void end_by_failure() {
     for (std::vector<float>& values : values_) std::fill(values.begin(), values.end(), -1e9F);
     left_ = results_;
@@ -323,11 +323,11 @@ class Job {
       Operation operation = scenario_.operations[static_cast<std::size_t>(k)];
       if (fault != nullptr && fault->operation == k) {
         if (!stops(rank)) outcome(rank).fault_at = virtual_time::now();
-        say(rank, "{}", describe(*fault));
+        say(rank, "{}", describe(scenario_, *fault));
         switch (fault->kind) {
           case FaultKind::dies:
           case FaultKind::stops: virtual_time::stop_group(group_of(rank), fault->turns); break;
-          case FaultKind::is_late: std::this_thread::sleep_for(fault->delay); break;
+          case FaultKind::is_late: std::this_thread::sleep_for(lateness(scenario_, *fault)); break;
           case FaultKind::aborts: return comm->abort(fmt::format("no more bread on rank {}", rank));
           case FaultKind::leaves:
             has_left_ = true;

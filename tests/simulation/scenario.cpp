@@ -50,7 +50,9 @@ Fault any_fault(Random& random, const Scenario& scenario) {
   return fault;
 }
 
-/// Random numbers of one part.
+/// Parts that have random numbers of their own, so that they change nothing in the others.
+enum class Part : std::uint8_t { delays, deaths, departures };
+
 Random random_of(std::uint64_t seed, Part part) {
   return Random(seed * 64 + static_cast<std::uint64_t>(part) + 0x9e3779b97f4a7c15U);
 }
@@ -107,25 +109,21 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   constexpr std::array<int, 3> tenths{100, 3, 1};
   scenario.warn_after = scenario.fail_after * tenths[random.below(tenths.size())] / 10;
   scenario.begins_with_failure = random.one_in(3);
-  const auto has = [&](Part part) {
-    return std::find(limits.without.begin(), limits.without.end(), part) == limits.without.end();
-  };
-  if (has(Part::delays)) {
-    Random of_delays = random_of(seed, Part::delays);
-    scenario.delays = any_delays(of_delays, scenario);
-  }
-  if (has(Part::deaths)) {
-    Random of_deaths = random_of(seed, Part::deaths);
-    for (Fault& fault : scenario.faults) {
-      if (fault.kind == FaultKind::stops && of_deaths.one_in(2)) fault.kind = FaultKind::dies;
-    }
-  }
-  scenario.leaves_after_failure = has(Part::departures) && random_of(seed, Part::departures).one_in(2);
+  Random of_delays = random_of(seed, Part::delays);
+  scenario.delays = any_delays(of_delays, scenario);
+  Random of_deaths = random_of(seed, Part::deaths);
   for (Fault& fault : scenario.faults) {
-    const auto most = has(Part::lateness) ? scenario.fail_after * 7 / 10 : heartbeat_interval(scenario) * 9 / 10;
-    if (fault.delay < scenario.fail_after) fault.delay = std::min(fault.delay, most - 3 * scenario.delays.slowest());
+    if (fault.kind == FaultKind::stops && of_deaths.one_in(2)) fault.kind = FaultKind::dies;
   }
+  scenario.leaves_after_failure = random_of(seed, Part::departures).one_in(2);
   return scenario;
+}
+
+std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault) {
+  if (fault.delay > scenario.fail_after) return fault.delay;
+  const auto most =
+      scenario.is_late_beyond_heartbeats ? scenario.fail_after * 7 / 10 : heartbeat_interval(scenario) * 9 / 10;
+  return std::min(fault.delay, most - 3 * scenario.delays.slowest());
 }
 
 std::string describe(const Operation& operation) {
@@ -136,7 +134,7 @@ std::string describe(const Operation& operation) {
   return text;
 }
 
-std::string describe(const Fault& fault) {
+std::string describe(const Scenario& scenario, const Fault& fault) {
   const std::string who = fmt::format("rank {} ", fault.rank);
   switch (fault.kind) {
     case FaultKind::dies:
@@ -144,7 +142,7 @@ std::string describe(const Fault& fault) {
     case FaultKind::stops:
       return who + fmt::format("stops {} turns after operation {} begins", fault.turns, fault.operation);
     case FaultKind::is_late:
-      return who + fmt::format("is {} ms late for operation {}", fault.delay.count(), fault.operation);
+      return who + fmt::format("is {} ms late for operation {}", lateness(scenario, fault).count(), fault.operation);
     case FaultKind::aborts: return who + fmt::format("aborts at operation {}", fault.operation);
     case FaultKind::leaves: return who + fmt::format("leaves at operation {}", fault.operation);
     case FaultKind::calls_other:
@@ -165,7 +163,7 @@ std::string describe(const Scenario& scenario) {
       delays.most_slow.count());
   for (std::size_t k = 0; k < scenario.operations.size(); ++k)
     text += fmt::format("operation {}: {}\n", k, describe(scenario.operations[k]));
-  for (const Fault& fault : scenario.faults) text += describe(fault) + "\n";
+  for (const Fault& fault : scenario.faults) text += describe(scenario, fault) + "\n";
   return text;
 }
 

@@ -54,7 +54,7 @@ struct Fault {
   int rank = 0;
   int operation = 0;
   std::uint64_t turns = 0;               ///< of FaultKind::stops and dies
-  std::chrono::milliseconds delay = {};  ///< of FaultKind::is_late
+  std::chrono::milliseconds delay = {};  ///< of FaultKind::is_late; see lateness()
   Operation other = {};                  ///< of FaultKind::calls_other
 };
 
@@ -79,19 +79,15 @@ struct Scenario {
   std::chrono::milliseconds warn_after{20000};
   Delays delays;
   bool leaves_after_failure = false;  ///< a rank that gets an error destroys its communicator at once
-  bool begins_with_failure = false;   ///< some barriers, an abort of rank 0, and `recover` come before the operations
+  bool is_late_beyond_heartbeats =
+      true;  ///< else a late rank comes before the others have sent heartbeats, or after the deadline
+  bool begins_with_failure = false;  ///< some barriers, an abort of rank 0, and `recover` come before the operations
 
   [[nodiscard]] int ranks() const noexcept { return static_cast<int>(replicas.size()); }
   [[nodiscard]] int nodes() const;
 };
 
-/// Parts of scenarios that can be left out, for seeds that were found when there were none. Each part has random
-/// numbers of its own, so that it changes nothing in the others.
-enum class Part : std::uint8_t { delays, deaths, departures, lateness };
-inline constexpr int parts = 4;
-
 struct Limits {
-  std::vector<Part> without;
   int least_ranks = 2;
   int most_ranks = 6;
   int most_nodes = 3;
@@ -101,9 +97,12 @@ struct Limits {
 
 [[nodiscard]] Scenario scenario_of(std::uint64_t seed, const Limits& limits);
 
+/// How late the rank of a fault of kind is_late is: before the others send their probes, or later than the deadline.
+[[nodiscard]] std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault);
+
 /// A line for each part of the scenario.
 [[nodiscard]] std::string describe(const Scenario& scenario);
 [[nodiscard]] std::string describe(const Operation& operation);
-[[nodiscard]] std::string describe(const Fault& fault);
+[[nodiscard]] std::string describe(const Scenario& scenario, const Fault& fault);
 
 }  // namespace lockstep::simulation

@@ -4,15 +4,13 @@
 // simulate [OPTION...]: runs simulated jobs, whose interleavings and faults follow from seeds, and checks what they
 // show.
 
+#include "simulation/cuts.hpp"
 #include "simulation/job.hpp"
 #include "simulation/scenario.hpp"
 #include "simulation/specification.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -45,7 +43,7 @@ constexpr std::string_view usage =
   --nodes N         at most so many nodes (default 3)
   --operations N    at most so many operations (default 20)
   --faults N        at most so many faults (default 2)
-  --without LIST    leaves parts of the jobs out: some of delays, deaths, departures, lateness
+  --cut PART,...    leaves parts of the jobs out; --help-cuts lists them
   --kept FILE       first runs the seeds of a file: a line has the options of one run
   --stop            stops at the first violation
 
@@ -61,6 +59,7 @@ struct Arguments {
   bool stops = false;
   std::string kept;
   Limits limits;
+  std::vector<std::string> cuts;
 };
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -78,17 +77,11 @@ std::uint64_t number_of(const std::string& option, const std::string& text, std:
   return number;
 }
 
-std::vector<Part> parts_of(const std::string& list) {
-  constexpr std::array<std::string_view, parts> names{"delays", "deaths", "departures", "lateness"};
-  std::vector<Part> found;
-  std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) {
-    const auto name = std::find(names.begin(), names.end(), word);
-    if (name == names.end())
-      refuse(fmt::format("--without {}: {} is not one of {}", list, word, fmt::join(names, ", ")));
-    found.push_back(static_cast<Part>(name - names.begin()));
-  }
-  return found;
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream text(list);
+  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  return words;
 }
 
 Arguments parse(const std::vector<std::string>& words) {
@@ -97,6 +90,10 @@ Arguments parse(const std::vector<std::string>& words) {
     const std::string& option = words[i];
     if (option == "--help") {
       std::fputs(usage.data(), stdout);
+      std::exit(0);
+    }
+    if (option == "--help-cuts") {
+      std::puts(cuts_text.data());
       std::exit(0);
     }
     if (option == "--trace") {
@@ -127,8 +124,8 @@ Arguments parse(const std::vector<std::string>& words) {
         refuse(fmt::format("{} {}: the first number is greater than the second", option, value));
     } else if (option == "--kept") {
       arguments.kept = value;
-    } else if (option == "--without") {
-      arguments.limits.without = parts_of(value);
+    } else if (option == "--cut") {
+      arguments.cuts = words_of(value);
     } else if (option == "--nodes") {
       arguments.limits.most_nodes = static_cast<int>(number(1, 8));
     } else if (option == "--operations") {
@@ -140,6 +137,34 @@ Arguments parse(const std::vector<std::string>& words) {
     }
   }
   return arguments;
+}
+
+/// The scenario of a seed, without the parts that are cut.
+Scenario scenario_of(std::uint64_t seed, const Arguments& arguments) {
+  Scenario scenario = lockstep::simulation::scenario_of(seed, arguments.limits);
+  for (const std::string& part : arguments.cuts) {
+    // one list serves many seeds, and has parts that some of them do not have
+    if (!cut(scenario, part) && arguments.is_one)
+      refuse(fmt::format("--cut {}: the job of seed {} has no such part; --help-cuts lists them", part, seed));
+  }
+  return scenario;
+}
+
+/// Cuts a scenario that fails, as long as it still fails. Returns the cuts, separated by commas.
+std::string reduce(Scenario scenario) {
+  std::string cuts;
+  for (bool is_smaller = true; is_smaller;) {
+    is_smaller = false;
+    for (const std::string& part : possible_cuts(scenario)) {
+      Scenario smaller = scenario;
+      if (!cut(smaller, part) || violations(smaller, run(smaller, false)).empty()) continue;
+      scenario = smaller;
+      cuts += (cuts.empty() ? "" : ",") + part;
+      is_smaller = true;
+      break;
+    }
+  }
+  return cuts;
 }
 
 class Search {
@@ -156,6 +181,12 @@ class Search {
     if (found.empty()) return;
     ++violations_;
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(scenario.seed), found.front().c_str());
+    if (!is_one && !arguments.stops) {
+      std::string cuts = reduce(scenario);
+      for (const std::string& part : std::vector(arguments.cuts.rbegin(), arguments.cuts.rend()))
+        cuts = part + (cuts.empty() ? "" : ",") + cuts;
+      if (!cuts.empty()) std::printf("  a smaller job that fails: the same options with --cut %s\n", cuts.c_str());
+    }
     if (!is_one) return;
     if (!arguments.trace) std::fputs(describe(scenario).c_str(), stdout);
     for (const std::string& each : found) std::printf("  %s\n", each.c_str());
@@ -186,7 +217,7 @@ int main(int argc, char** argv) {
       std::istringstream words(line.substr(0, line.find('#')));
       const Arguments kept = parse({std::istream_iterator<std::string>(words), {}});
       if (kept.is_one) {
-        search.look_at(scenario_of(*kept.first, kept.limits), kept, false);
+        search.look_at(scenario_of(*kept.first, kept), kept, false);
       } else if (words.str().find_first_not_of(' ') != std::string::npos) {
         refuse(fmt::format("--kept {}: a line without --seed: {}", arguments.kept, line));
       }
@@ -202,7 +233,7 @@ int main(int argc, char** argv) {
     return arguments.seconds > 0 ? taken.count() < arguments.seconds : runs < arguments.runs;
   };
   for (std::uint64_t runs = 0; goes_on(runs); ++runs)
-    search.look_at(scenario_of(first + runs, arguments.limits), arguments, arguments.is_one);
+    search.look_at(scenario_of(first + runs, arguments), arguments, arguments.is_one);
   std::printf("%s\n", search.summary().c_str());
   return search.violations() > 0 ? 1 : 0;
 }

@@ -96,14 +96,14 @@ class Judge {
   }
 
   /// How long after the last fault the others fail at the latest. A rank that says itself that it takes no further
-  /// part, or whose end is seen by another rank of its node, needs no deadline.
+  /// part, or whose end another rank of its node has seen in an operation, needs no deadline.
   [[nodiscard]] std::chrono::nanoseconds time_to_notice() const {
     const auto needs_deadline = [this](const Fault& fault) {
       if (!contains(culprits_, fault.rank)) return false;
       if (fault.kind == FaultKind::dies) {
         for (int rank = 0; rank < scenario_.ranks(); ++rank) {
           const auto node = [&](int each) { return scenario_.node_leaders[static_cast<std::size_t>(each)]; };
-          if (rank != fault.rank && node(rank) == node(fault.rank) && !contains(culprits_, rank)) return false;
+          if (node(rank) == node(fault.rank) && !contains(culprits_, rank) && outcome(rank).failure) return false;
         }
       }
       return fault.kind == FaultKind::dies || fault.kind == FaultKind::stops || fault.kind == FaultKind::is_late;
@@ -112,7 +112,7 @@ class Judge {
       return 2 * scenario_.fail_after + std::chrono::seconds(1);
     std::chrono::nanoseconds time = std::chrono::seconds(1) + 20 * scenario_.delays.slowest();
     for (const Fault& fault : scenario_.faults)
-      time += is_fatal(fault, scenario_) ? std::chrono::milliseconds(0) : fault.delay;
+      time += is_fatal(fault, scenario_) ? std::chrono::milliseconds(0) : lateness(scenario_, fault);
     return time;
   }
 

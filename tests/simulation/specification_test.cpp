@@ -5,6 +5,7 @@
 
 #include "simulation/specification.hpp"
 
+#include "simulation/cuts.hpp"
 #include "simulation/job.hpp"
 #include "simulation/scenario.hpp"
 
@@ -132,6 +133,51 @@ TEST(Scenario, is_the_same_for_one_seed_and_within_its_limits) {
     EXPECT_TRUE(scenario.ranks() >= 3 && scenario.ranks() <= 5 && scenario.nodes() <= 2);
     EXPECT_LE(scenario.operations.size(), 4U);
     EXPECT_LE(scenario.faults.size(), 1U);
+  }
+}
+
+TEST(Cut, of_a_rank_renumbers_the_others) {
+  Scenario scenario;
+  scenario.node_leaders = {0, 0, 2, 2, 2};
+  scenario.replicas = {1, 2, 3, 4, 5};
+  scenario.operations = {{.kind = Kind::broadcast, .count = 1, .root = 4},
+                         {.kind = Kind::reduce, .count = 1, .root = 1}};
+  scenario.faults = {{.kind = FaultKind::stops, .rank = 3}, {.kind = FaultKind::stops, .rank = 1}};
+  EXPECT_TRUE(cut(scenario, "rank=2"));
+  EXPECT_EQ(scenario.node_leaders, (std::vector<int>{0, 0, 2, 2}));
+  EXPECT_EQ(scenario.replicas, (std::vector<int>{1, 2, 4, 5}));
+  EXPECT_EQ(scenario.operations[0].root, 3);
+  EXPECT_EQ(scenario.faults[0].rank, 2);
+  EXPECT_TRUE(cut(scenario, "rank=1"));
+  EXPECT_EQ(scenario.node_leaders, (std::vector<int>{0, 1, 1}));
+  EXPECT_EQ(scenario.faults.size(), 1U);
+  EXPECT_EQ(scenario.faults[0].rank, 1);
+  EXPECT_EQ(scenario.operations[1].root, 1);
+}
+
+TEST(Cut, of_operations_keeps_the_faults_of_the_others) {
+  Scenario scenario;
+  scenario.node_leaders = {0, 0};
+  scenario.replicas = {1, 1};
+  scenario.operations.resize(10);
+  scenario.faults = {{.rank = 0, .operation = 3}, {.rank = 1, .operation = 8}};
+  EXPECT_TRUE(cut(scenario, "before=2"));
+  EXPECT_EQ(scenario.faults[0].operation, 1);
+  EXPECT_TRUE(cut(scenario, "after=5"));
+  EXPECT_EQ(scenario.operations.size(), 6U);
+  EXPECT_EQ(scenario.faults.size(), 1U);
+  for (const char* const wrong : {"before=6", "after=-1", "rank=0", "rank=", "fault=1", "x", ""})
+    EXPECT_FALSE(cut(scenario, wrong));
+}
+
+TEST(Cut, that_is_possible_makes_a_scenario_that_runs) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const Scenario scenario = scenario_of(seed, {});
+    for (const std::string& part : possible_cuts(scenario)) {
+      Scenario smaller = scenario;
+      ASSERT_TRUE(cut(smaller, part)) << part;
+      EXPECT_EQ(violations(smaller, run(smaller, false)), std::vector<std::string>()) << seed << " " << part;
+    }
   }
 }
 

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "simulation/cuts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+
+namespace lockstep::simulation {
+namespace {
+
+/// The number behind "name=", less than `count`; -1 if `part` is another cut or the number is too large.
+int number_of(std::string_view part, std::string_view name, int count) {
+  if (!part.starts_with(name)) return -1;
+  part.remove_prefix(name.size());
+  int number = -1;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+  return error == std::errc() && end == part.data() + part.size() && number < count ? number : -1;
+}
+
+void cut_rank(Scenario& scenario, int rank) {
+  const auto at = static_cast<std::ptrdiff_t>(rank);
+  const bool leads = scenario.node_leaders[static_cast<std::size_t>(rank)] == rank;
+  for (int& leader : scenario.node_leaders) {
+    // the next rank of the node leads it, and gets the number of this rank
+    if (leader > rank && !(leads && leader == rank)) --leader;
+  }
+  scenario.node_leaders.erase(scenario.node_leaders.begin() + at);
+  scenario.replicas.erase(scenario.replicas.begin() + at);
+  const auto shift = [&](int& other) { other = other > rank ? other - 1 : std::min(other, scenario.ranks() - 1); };
+  for (Operation& operation : scenario.operations) shift(operation.root);
+  std::erase_if(scenario.faults, [rank](const Fault& fault) { return fault.rank == rank; });
+  for (Fault& fault : scenario.faults) {
+    shift(fault.rank);
+    shift(fault.other.root);
+  }
+}
+
+void cut_before(Scenario& scenario, int operation) {
+  scenario.operations.erase(scenario.operations.begin(), scenario.operations.begin() + operation);
+  std::erase_if(scenario.faults, [operation](const Fault& fault) { return fault.operation < operation; });
+  for (Fault& fault : scenario.faults) fault.operation -= operation;
+}
+
+void cut_after(Scenario& scenario, int operation) {
+  scenario.operations.resize(static_cast<std::size_t>(operation) + 1);
+  std::erase_if(scenario.faults, [operation](const Fault& fault) { return fault.operation > operation; });
+}
+
+}  // namespace
+
+bool cut(Scenario& scenario, const std::string& part) {
+  const int operations = static_cast<int>(scenario.operations.size());
+  if (part == "delays") {
+    scenario.delays = {};
+  } else if (part == "deaths") {
+    for (Fault& fault : scenario.faults) fault.kind = fault.kind == FaultKind::dies ? FaultKind::stops : fault.kind;
+  } else if (part == "departures") {
+    scenario.leaves_after_failure = false;
+  } else if (part == "lateness") {
+    scenario.is_late_beyond_heartbeats = false;
+  } else if (part == "first-failure") {
+    scenario.begins_with_failure = false;
+  } else if (part == "preemption") {
+    scenario.preempts_one_in = 0;
+  } else if (part == "replicas") {
+    std::fill(scenario.replicas.begin(), scenario.replicas.end(), 1);
+  } else if (const int rank = number_of(part, "rank=", scenario.ranks()); rank >= 0 && scenario.ranks() > 2) {
+    cut_rank(scenario, rank);
+  } else if (const int k = number_of(part, "fault=", static_cast<int>(scenario.faults.size())); k >= 0) {
+    scenario.faults.erase(scenario.faults.begin() + k);
+  } else if (const int first = number_of(part, "before=", operations); first >= 0) {
+    cut_before(scenario, first);
+  } else if (const int last = number_of(part, "after=", operations); last >= 0) {
+    cut_after(scenario, last);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::vector<std::string> possible_cuts(const Scenario& scenario) {
+  std::vector<std::string> cuts;
+  int first = static_cast<int>(scenario.operations.size());
+  int last = 0;
+  for (std::size_t k = 0; k < scenario.faults.size(); ++k) {
+    cuts.push_back(fmt::format("fault={}", k));
+    first = std::min(first, scenario.faults[k].operation);
+    last = std::max(last, scenario.faults[k].operation);
+  }
+  const int end = static_cast<int>(scenario.operations.size());
+  for (const int operation : {last, last + 1, end / 2}) {
+    if (operation + 1 < end) cuts.push_back(fmt::format("after={}", operation));
+  }
+  for (const int operation : {first, first - 1, end / 2}) {
+    if (operation > 0 && operation < end) cuts.push_back(fmt::format("before={}", operation));
+  }
+  for (int rank = scenario.ranks() - 1; rank >= 0 && scenario.ranks() > 2; --rank) {
+    const auto is_of_rank = [rank](const Fault& fault) { return fault.rank == rank; };
+    if (std::none_of(scenario.faults.begin(), scenario.faults.end(), is_of_rank))
+      cuts.push_back(fmt::format("rank={}", rank));
+  }
+  if (scenario.begins_with_failure) cuts.emplace_back("first-failure");
+  if (scenario.leaves_after_failure) cuts.emplace_back("departures");
+  if (scenario.delays.slowest().count() > 0) cuts.emplace_back("delays");
+  if (scenario.preempts_one_in > 0) cuts.emplace_back("preemption");
+  if (std::any_of(scenario.replicas.begin(), scenario.replicas.end(), [](int count) { return count > 1; }))
+    cuts.emplace_back("replicas");
+  return cuts;
+}
+
+}  // namespace lockstep::simulation

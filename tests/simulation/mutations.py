@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Plants one defect after another in a copy of the sources, and lets the simulator search for it.
+
+  mutations.py [--seconds S] [NAME...]   all patches of mutations/, or these; each search ends after S seconds (default: 300)
+  mutations.py --check                   whether all patches apply to these sources
+
+A patch begins with a line "Breaks: PROPERTY", and may have a line "Options: OPTION..." for the simulator. The copy and its build are in
+build/mutations, so that a second call compiles only what the patches change. Ends with "N mutations, N found".
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SCRATCH = os.path.join(ROOT, 'build/mutations')
+SOURCE, BUILD = os.path.join(SCRATCH, 'source'), os.path.join(SCRATCH, 'build')
+# what the simulator is compiled of, as quickly as possible
+OPTIONS = ['-Dtests=enabled', '-Dkernels=few', '-Dcuda=disabled', '-Dapps=disabled', '-Dbench=disabled', '-Dunity=on', '-Dunity_size=16',
+           '-Dbuildtype=debugoptimized', '-Doptimization=1', '-Ddebug=false']
+SIMULATE = 'tests/simulation/simulate'
+
+
+def patches(names):
+    folder = os.path.join(HERE, 'mutations')
+    found = sorted(name[:-len('.patch')] for name in os.listdir(folder) if name.endswith('.patch'))
+    unknown = sorted(set(names) - set(found))
+    if unknown:
+        sys.exit(f'mutations.py: no mutation {unknown[0]}')
+    return [(name, os.path.join(folder, name + '.patch')) for name in found if not names or name in names]
+
+
+def header(path, key):
+    with open(path, encoding='utf-8') as file:
+        found = re.search(rf'^{key}: (.*)$', file.read(), re.MULTILINE)
+    return found.group(1) if found else ''
+
+
+def patch(path, folder, *options):
+    """What git says if the patch does not apply; empty if it does."""
+    # without the ceiling, git would take the copy for a folder of this repository
+    environment = {**os.environ, 'GIT_CEILING_DIRECTORIES': SCRATCH}
+    done = subprocess.run(['git', 'apply', *options, path], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return (done.stderr.strip() or 'git apply failed') if done.returncode != 0 else ''
+
+
+def check():
+    faults = 0
+    for name, path in patches([]):
+        fault = patch(path, ROOT, '--check') or ('' if header(path, 'Breaks') else 'no line "Breaks: ..."')
+        if fault:
+            faults += 1
+            print(f'{name}: {fault}')
+    print(f'{len(patches([]))} mutations, {faults} faults')
+    return 1 if faults else 0
+
+
+def copy_sources():
+    """Copies the files that git knows, or would know; files that are the same keep their times."""
+    listed = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard', '-z'], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split('\0')):
+        source, target = os.path.join(ROOT, name), os.path.join(SOURCE, name)
+        if not os.path.isfile(source):
+            continue
+        with open(source, 'rb') as file:
+            content = file.read()
+        if os.path.isfile(target):
+            with open(target, 'rb') as file:
+                if file.read() == content:
+                    continue
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy(source, target)
+
+
+def build():
+    done = subprocess.run(['ninja', '-C', BUILD, SIMULATE], capture_output=True, text=True, check=False)
+    return '' if done.returncode == 0 else done.stdout[-2000:]
+
+
+def search(options, seconds):
+    """What shows the defect, and after how long; empty if nothing does."""
+    begin = time.monotonic()
+    command = [os.path.join(BUILD, SIMULATE), '--first', '1', '--seconds', str(seconds), '--stop', *options]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace', timeout=seconds + 120, check=False)
+    except subprocess.TimeoutExpired:
+        return 'a run does not end', time.monotonic() - begin
+    found = [line for line in done.stdout.splitlines() if line.startswith('seed ')]
+    # a failed check of the library, or a deadlock, ends the simulator
+    shown = found[0] if found else done.stdout.strip().splitlines()[-1] if done.returncode not in (0, 1) else ''
+    return shown, time.monotonic() - begin
+
+
+def main():
+    arguments = sys.argv[1:]
+    if arguments == ['--check']:
+        return check()
+    seconds = 300
+    if arguments[:1] == ['--seconds']:
+        seconds, arguments = int(arguments[1]), arguments[2:]
+    chosen = patches(arguments)
+    copy_sources()
+    if not os.path.exists(os.path.join(BUILD, 'build.ninja')):
+        subprocess.run(['meson', 'setup', *OPTIONS, BUILD, SOURCE], check=True, stdout=subprocess.DEVNULL)
+    if fault := build():
+        sys.exit(fault)
+    count = 0
+    for name, path in chosen:
+        if fault := patch(path, SOURCE):
+            sys.exit(f'mutations.py: {name}: {fault}')
+        try:
+            fault = build()
+            shown, taken = ('', 0) if fault else search(header(path, 'Options').split(), seconds)
+        finally:
+            patch(path, SOURCE, '-R')
+        count += 1 if shown else 0
+        print(f'{name}: ' + (f'does not compile: {fault}' if fault else f'found after {taken:.1f} s: {shown[:200]}' if shown else 'NOT FOUND'), flush=True)
+    print(f'{len(chosen)} mutations, {count} found')
+    return 0 if count == len(chosen) else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

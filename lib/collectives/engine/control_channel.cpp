@@ -71,7 +71,7 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     return;
   }
   if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.failure.ends == Ends::job))
-    left_ranks_.push_back({received.source, failure_of(control.failure).text, control.epoch});
+    left_ranks_.push_back({received.source, failure_of(control.failure).text, control.epoch, control.sequence});
   if (control.epoch < epoch_) {
     if (control.kind == ControlKind::heartbeat) tell_end(received.source, control.epoch);
     if (control.kind == ControlKind::abort && failure_of(control.failure).is_loss())
@@ -180,6 +180,9 @@ void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
 void ControlChannel::note_abort(const ControlMessage& control) {
   EpochEnd end{control.sequence, failure_of(control.failure)};
   const auto [entry, is_new] = aborts_.try_emplace(control.epoch, end);
+  if (const int dead = end.failure.dead_rank; dead >= 0)
+    dead_ranks_.push_back({dead, end.failure.text.substr(std::min(end.failure.reason_at, end.failure.text.size())),
+                           control.epoch, end.sequence});
   if (!is_new && end.sequence < entry->second.sequence) entry->second = std::move(end);
 }
 

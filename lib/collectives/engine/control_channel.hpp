@@ -64,10 +64,19 @@ class ControlChannel {
   /// A rank that has departed, according to a message from that rank.
   struct Left {
     int rank;
-    std::string text;         ///< "rank 2 has exited"
-    std::uint64_t epoch = 0;  ///< in which it has departed; earlier epochs have ended with a failure
+    std::string text;     ///< "rank 2 has destroyed its communicator"
+    std::uint64_t epoch;  ///< the operation at which it does not arrive any more
+    std::int64_t sequence;
   };
   [[nodiscard]] std::span<const Left> left_ranks() const noexcept { return left_ranks_; }
+  /// A rank whose process has ended, according to a rank of its node.
+  struct Dead {
+    int rank;
+    std::string text;     ///< "rank 2 has exited"
+    std::uint64_t epoch;  ///< the operation in which the rank of its node has waited
+    std::int64_t sequence;
+  };
+  [[nodiscard]] std::span<const Dead> dead_ranks() const noexcept { return dead_ranks_; }
 
   /// Sends `control` to `target`.
   void send_to(int target, const ControlMessage& control);
@@ -190,6 +199,7 @@ class ControlChannel {
   std::vector<SummaryMessage> summaries_;
   std::deque<PairMessage> pair_messages_;
   std::vector<Left> left_ranks_;
+  std::vector<Dead> dead_ranks_;
   std::map<std::uint64_t, EpochEnd> aborts_;  // by epoch: the abort with the lowest sequence number
   std::optional<Failure> late_loss_;
   static constexpr std::size_t kept_ends = 4;

@@ -11,6 +11,7 @@
 #include "transport/transport.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -32,6 +33,8 @@ struct Failure {
   std::string text;
   ErrorContext context;
   Ends ends = Ends::epoch;
+  int dead_rank = -1;         ///< the rank whose end is the failure, if its process has ended
+  std::size_t reason_at = 0;  ///< index in `text`, if there is a dead rank: "rank 2 has exited"
 
   /// Whether the communicator does not work after the failure.
   [[nodiscard]] bool is_loss() const noexcept { return ends >= Ends::job; }
@@ -51,6 +54,8 @@ struct FailureRecord {
   std::int64_t sequence = -1;  // ErrorContext::sequence
   std::int32_t rank = -1;      // ErrorContext::rank
   std::int32_t replica = -1;
+  std::int32_t dead_rank = -1;
+  std::uint16_t reason_at = 0;
   Code code = Code::unavailable;
   Ends ends = Ends::epoch;
   std::array<char, Descriptor::name_bytes> operation{};

@@ -36,18 +36,24 @@ Presence::Presence(Transport& transport, const ControlChannel& control, const Ag
 void Presence::look(Clock::time_point now) {
   if (now < next_look_) return;
   next_look_ = now + time_between_looks;
-  const auto add_left = [&](int rank, std::string text, std::uint64_t epoch) {
+  const auto add = [&](Gone gone) {
+    const int rank = gone.rank;
     if (std::any_of(gone_.begin(), gone_.end(), [rank](const Gone& one) { return one.rank == rank; })) return;
-    gone_.push_back({rank, true, std::move(text), now, epoch});
+    gone_.push_back(std::move(gone));
     std::erase_if(members_, [rank](const Member& member) { return member.rank == rank; });
   };
   const auto left = control_.left_ranks();
   for (; known_left_ranks_ < left.size(); ++known_left_ranks_) {
     const auto& one = left[known_left_ranks_];
-    add_left(one.rank, one.text, one.epoch);
+    add({one.rank, true, one.text, now, {one.epoch, one.sequence}});
+  }
+  const auto dead = control_.dead_ranks();
+  for (; known_dead_ranks_ < dead.size(); ++known_dead_ranks_) {
+    const auto& one = dead[known_dead_ranks_];
+    add({one.rank, false, one.text, now, {one.epoch, one.sequence}});
   }
   for (const int rank : transport_.absent_ranks()) {
-    add_left(rank, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank), 0);
+    add({rank, true, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank), now});
   }
   std::erase_if(members_, [&](const Member& member) {
     auto found = state_of(member, now);
@@ -62,8 +68,9 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
   // read after `has_ended`: a process sets its departure before it ends, so the departure cannot be missed
   const Departure departure = group_ != nullptr ? group_->departure_of(member.index) : Departure::none;
   if (departure == Departure::none && !has_ended) return std::nullopt;
-  Gone gone{member.rank, departure != Departure::none, {}, now, 0};
-  if (gone.has_left) gone.epoch = group_->control_block(member.index).epoch.value.load(std::memory_order_relaxed);
+  Gone gone{member.rank, departure != Departure::none, {}, now};
+  if (gone.has_left)
+    gone.first_missed.first = group_->control_block(member.index).epoch.value.load(std::memory_order_relaxed);
   switch (departure) {
     case Departure::none: gone.text = fmt::format("rank {} {}", member.rank, member.process->end_text()); break;
     case Departure::orderly:
@@ -79,9 +86,9 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
 }
 
 bool Presence::is_awaited(const Gone& one, std::uint64_t epoch) const {
-  if (one.epoch > epoch) return false;
   const Operation& head = queue_.head();
   if (!head.is_agreed()) {
+    if (one.first_missed > std::pair(epoch, queue_.sequence())) return false;
     // if a process ended before all ranks arrived at the operation, the operation cannot complete
     return !one.has_left || (!control_.has_come(one.rank, epoch, queue_.sequence()) &&
                              !agreement_.has_come(one.rank, epoch, queue_.sequence()));
@@ -104,8 +111,14 @@ std::optional<Failure> Presence::failure_of_head(std::uint64_t epoch, Clock::tim
   if (awaited.empty()) return std::nullopt;
   std::vector<std::string_view> texts;
   for (const Gone* const one : awaited) texts.push_back(one->text);
-  return Failure{Code::unavailable, fmt::format("{}: {}", queue_.text_of(queue_.head()), fmt::join(texts, "; ")),
-                 queue_.context_of(awaited.front()->rank), Ends::communicator};
+  const std::string operation = queue_.text_of(queue_.head());
+  const Gone& first = *awaited.front();
+  return Failure{Code::unavailable,
+                 fmt::format("{}: {}", operation, fmt::join(texts, "; ")),
+                 queue_.context_of(first.rank),
+                 Ends::communicator,
+                 first.has_left ? -1 : first.rank,
+                 operation.size() + 2};
 }
 
 }  // namespace lockstep::detail

@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -37,8 +38,9 @@ class Presence {
     bool has_left = false;
     std::string text;         ///< "rank 2 has exited"
     Clock::time_point since;  ///< when this rank detected it
-    /// If it has left: the epoch that it was in. The failures by which earlier epochs have ended are on their way.
-    std::uint64_t epoch = 0;
+    /// Epoch and number of an operation: the rank is known to have arrived at all operations before. The failures by
+    /// which the epochs before have ended are on their way.
+    std::pair<std::uint64_t, std::int64_t> first_missed = {};
   };
 
   /// All references must outlive this object.
@@ -73,6 +75,7 @@ class Presence {
   std::vector<Member> members_;
   std::vector<Gone> gone_;
   std::size_t known_left_ranks_ = 0;  // number of entries of ControlChannel::left_ranks that are in gone_
+  std::size_t known_dead_ranks_ = 0;  // the same of dead_ranks
   Clock::time_point next_look_;
 };
 

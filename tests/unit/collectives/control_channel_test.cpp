@@ -14,6 +14,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace lockstep::test {
@@ -81,6 +82,25 @@ TEST(ControlChannel, keeps_a_loss_of_an_epoch_that_has_ended_with_another_failur
   channels[0].poll();
   ASSERT_TRUE(channels[0].late_loss());
   EXPECT_EQ(channels[0].late_loss()->text, "rank 7 has died");
+}
+
+TEST(ControlChannel, knows_which_processes_have_ended_according_to_others) {
+  const auto ends = make_loopback_transports(2, false);
+  std::deque<ControlChannel> channels;
+  for (const auto& end : ends) channels.emplace_back(*end);
+  const std::string operation = "operation #3 of communicator, barrier";
+  channels[1].send_abort(0, {3,
+                             {Code::unavailable,
+                              operation + ": rank 7 has died",
+                              {7, -1, "barrier", 3},
+                              Ends::communicator,
+                              7,
+                              operation.size() + 2}});
+  channels[0].poll();
+  ASSERT_EQ(channels[0].dead_ranks().size(), 1U);
+  EXPECT_EQ(channels[0].dead_ranks()[0].rank, 7);
+  EXPECT_EQ(channels[0].dead_ranks()[0].text, "rank 7 has died");
+  EXPECT_EQ(channels[0].dead_ranks()[0].sequence, 3);
 }
 
 TEST(ControlChannel, counts_the_answers_to_a_probe) {

@@ -70,6 +70,10 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     pair_messages_.push_back({received.source, control});
     return;
   }
+  if (control.kind == ControlKind::death) {
+    dead_ranks_.push_back({control.failure.rank, control.failure.text.data(), control.epoch, control.sequence});
+    return;
+  }
   if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.failure.ends == Ends::job))
     left_ranks_.push_back({received.source, failure_of(control.failure).text, control.epoch, control.sequence});
   if (control.epoch < epoch_) {
@@ -97,10 +101,13 @@ void ControlChannel::sort(const ReceivedMessage& received) {
 /// failed while they sent it.
 void ControlChannel::tell_end(int target, std::uint64_t epoch) {
   const auto end = ends_.find(epoch);
-  if (end == ends_.end()) return;
+  if (end != ends_.end()) send_if_possible(target, abort_message(epoch, end->second));
+}
+
+void ControlChannel::send_if_possible(int target, const ControlMessage& control) {
   try {
-    send_to(target, abort_message(epoch, end->second));
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): `target` no longer exists, and needs no answer
+    send_to(target, control);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a rank that no longer exists needs no message
   }
 }
 
@@ -150,6 +157,14 @@ std::optional<ControlChannel::PairMessage> ControlChannel::take_pair_message() {
   return message;
 }
 
+void ControlChannel::send_death(std::uint64_t epoch, std::int64_t sequence, int rank, const std::string& text) {
+  ControlMessage control = abort_message(epoch, {sequence, {Code::unavailable, text, {rank, -1, {}, -1}}});
+  control.kind = ControlKind::death;
+  for (int target = 0; target < transport_.size(); ++target) {
+    if (target != transport_.rank() && target != rank) send_if_possible(target, control);
+  }
+}
+
 void ControlChannel::send_leave(int target, std::uint64_t epoch, const EpochEnd& end) {
   if (end.sequence == 0) {  // no operation of this epoch shows that all ranks have heard of the last failures
     for (const auto& [ended, how] : ends_) send_to(target, abort_message(ended, how));
@@ -180,9 +195,6 @@ void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
 void ControlChannel::note_abort(const ControlMessage& control) {
   EpochEnd end{control.sequence, failure_of(control.failure)};
   const auto [entry, is_new] = aborts_.try_emplace(control.epoch, end);
-  if (const int dead = end.failure.dead_rank; dead >= 0)
-    dead_ranks_.push_back({dead, end.failure.text.substr(std::min(end.failure.reason_at, end.failure.text.size())),
-                           control.epoch, end.sequence});
   if (!is_new && end.sequence < entry->second.sequence) entry->second = std::move(end);
 }
 

@@ -57,6 +57,9 @@ class ControlChannel {
   void send_status(std::uint64_t epoch, std::int64_t sequence, const WaitElsewhere& wait);
   /// Tells all other ranks that this rank aborts `epoch`.
   void send_abort(std::uint64_t epoch, const EpochEnd& end) { send_to_all(abort_message(epoch, end)); }
+  /// Tells all other ranks that the process of `rank`, of this rank's node, has ended: `text`. This rank waits in
+  /// operation `sequence`.
+  void send_death(std::uint64_t epoch, std::int64_t sequence, int rank, const std::string& text);
   /// Tells `target` that this rank takes part in no operation from `end.sequence` on. This is the last message to
   /// `target`. If `target` may not have heard how earlier epochs have ended, tells this, too.
   void send_leave(int target, std::uint64_t epoch, const EpochEnd& end);
@@ -73,7 +76,7 @@ class ControlChannel {
   struct Dead {
     int rank;
     std::string text;     ///< "rank 2 has exited"
-    std::uint64_t epoch;  ///< the operation in which the rank of its node has waited
+    std::uint64_t epoch;  ///< the operation in which the rank of its node waits
     std::int64_t sequence;
   };
   [[nodiscard]] std::span<const Dead> dead_ranks() const noexcept { return dead_ranks_; }
@@ -181,6 +184,7 @@ class ControlChannel {
   void note_heartbeat(Peer& peer, const ControlMessage& control);
   void note_abort(const ControlMessage& control);
   void tell_end(int target, std::uint64_t epoch);
+  void send_if_possible(int target, const ControlMessage& control);
 
   Transport& transport_;
   std::pair<std::uint64_t, std::int64_t> latest_heartbeat_{0, -1};

@@ -51,8 +51,6 @@ FailureRecord record_of(const Failure& failure) {
   record.sequence = failure.context.sequence;
   record.rank = failure.context.rank;
   record.replica = failure.context.replica;
-  record.dead_rank = failure.dead_rank;
-  record.reason_at = static_cast<std::uint16_t>(std::min(failure.reason_at, FailureRecord::text_bytes - 1));
   record.code = failure.code;
   record.ends = failure.ends;
   copy_text(failure.context.operation, record.operation);
@@ -61,8 +59,10 @@ FailureRecord record_of(const Failure& failure) {
 }
 
 Failure failure_of(const FailureRecord& record) {
-  return {record.code, record.text.data(), {record.rank, record.replica, record.operation.data(), record.sequence},
-          record.ends, record.dead_rank,   record.reason_at};
+  return {record.code,
+          record.text.data(),
+          {record.rank, record.replica, record.operation.data(), record.sequence},
+          record.ends};
 }
 
 Summary merge(const Summary& a, const Summary& b) {

@@ -11,7 +11,6 @@
 #include "transport/transport.hpp"
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -33,8 +32,6 @@ struct Failure {
   std::string text;
   ErrorContext context;
   Ends ends = Ends::epoch;
-  int dead_rank = -1;         ///< the rank whose end is the failure, if its process has ended
-  std::size_t reason_at = 0;  ///< index in `text`, if there is a dead rank: "rank 2 has exited"
 
   /// Whether the communicator does not work after the failure.
   [[nodiscard]] bool is_loss() const noexcept { return ends >= Ends::job; }
@@ -54,8 +51,6 @@ struct FailureRecord {
   std::int64_t sequence = -1;  // ErrorContext::sequence
   std::int32_t rank = -1;      // ErrorContext::rank
   std::int32_t replica = -1;
-  std::int32_t dead_rank = -1;
-  std::uint16_t reason_at = 0;
   Code code = Code::unavailable;
   Ends ends = Ends::epoch;
   std::array<char, Descriptor::name_bytes> operation{};
@@ -72,6 +67,7 @@ enum class ControlKind : std::uint32_t {
   heartbeat,  ///< the sender waits in this operation; sent only if the wait is long
   status,     ///< the sender waits in an operation of another communicator; an answer to heartbeats
   abort,      ///< the sender ends an epoch
+  death,      ///< a process of the sender's node has ended; `failure` has its rank and the text
   leave,      ///< the sender has destroyed its communicator; goes to the ranks that would wait for the sender
   // The kinds below concern one send and the matching receive, and have no epoch; `sequence` is the number of the send.
   offer,       ///< by the sending rank: the descriptor of the send

@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds time_between_looks{50};
 
 }  // namespace
 
-Presence::Presence(Transport& transport, const ControlChannel& control, const Agreement& agreement,
+Presence::Presence(Transport& transport, ControlChannel& control, const Agreement& agreement,
                    const OperationQueue& queue)
     : transport_(transport),
       control_(control),
@@ -37,10 +37,13 @@ void Presence::look(Clock::time_point now) {
   if (now < next_look_) return;
   next_look_ = now + time_between_looks;
   const auto add = [&](Gone gone) {
-    const int rank = gone.rank;
-    if (std::any_of(gone_.begin(), gone_.end(), [rank](const Gone& one) { return one.rank == rank; })) return;
+    const auto known = std::find_if(gone_.begin(), gone_.end(), [&](const Gone& one) { return one.rank == gone.rank; });
+    if (known != gone_.end()) {
+      known->is_told = known->is_told || gone.is_told;
+      return;
+    }
+    std::erase_if(members_, [&](const Member& member) { return member.rank == gone.rank; });
     gone_.push_back(std::move(gone));
-    std::erase_if(members_, [rank](const Member& member) { return member.rank == rank; });
   };
   const auto left = control_.left_ranks();
   for (; known_left_ranks_ < left.size(); ++known_left_ranks_) {
@@ -50,7 +53,7 @@ void Presence::look(Clock::time_point now) {
   const auto dead = control_.dead_ranks();
   for (; known_dead_ranks_ < dead.size(); ++known_dead_ranks_) {
     const auto& one = dead[known_dead_ranks_];
-    add({one.rank, false, one.text, now, {one.epoch, one.sequence}});
+    add({one.rank, false, one.text, now, {one.epoch, one.sequence}, true});
   }
   for (const int rank : transport_.absent_ranks()) {
     add({rank, true, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank), now});
@@ -98,12 +101,25 @@ bool Presence::is_awaited(const Gone& one, std::uint64_t epoch) const {
   return awaited.empty() || std::find(awaited.begin(), awaited.end(), one.rank) != awaited.end();
 }
 
+bool Presence::reports_first() const { return members_.empty() || members_.front().rank > transport_.rank(); }
+
+/// A rank of another node may wait for data of a rank that has ended, and does not see its end. The ranks of this node
+/// may have what they need.
+void Presence::tell_deaths(std::uint64_t epoch, Clock::time_point now) {
+  if (transport_.node_group() != nullptr) return;  // all ranks see it
+  for (Gone& one : gone_) {
+    if (one.has_left || one.is_told || (!reports_first() && now - one.since < message_time)) continue;
+    one.is_told = true;
+    control_.send_death(epoch, queue_.sequence(), one.rank, one.text);
+  }
+}
+
 std::optional<Failure> Presence::failure_of_head(std::uint64_t epoch, Clock::time_point now) {
   look(now);
   if (gone_.empty()) return std::nullopt;
+  tell_deaths(epoch, now);
   // the control message of the rank that reports first ends the wait of the other ranks
-  const bool reports_first = members_.empty() || members_.front().rank > transport_.rank();
-  const auto delay = reports_first ? message_time : 2 * message_time;
+  const auto delay = reports_first() ? message_time : 2 * message_time;
   std::vector<const Gone*> awaited;
   for (const Gone& one : gone_) {
     if (now - one.since >= delay && is_awaited(one, epoch)) awaited.push_back(&one);
@@ -111,14 +127,8 @@ std::optional<Failure> Presence::failure_of_head(std::uint64_t epoch, Clock::tim
   if (awaited.empty()) return std::nullopt;
   std::vector<std::string_view> texts;
   for (const Gone* const one : awaited) texts.push_back(one->text);
-  const std::string operation = queue_.text_of(queue_.head());
-  const Gone& first = *awaited.front();
-  return Failure{Code::unavailable,
-                 fmt::format("{}: {}", operation, fmt::join(texts, "; ")),
-                 queue_.context_of(first.rank),
-                 Ends::communicator,
-                 first.has_left ? -1 : first.rank,
-                 operation.size() + 2};
+  return Failure{Code::unavailable, fmt::format("{}: {}", queue_.text_of(queue_.head()), fmt::join(texts, "; ")),
+                 queue_.context_of(awaited.front()->rank), Ends::communicator};
 }
 
 }  // namespace lockstep::detail

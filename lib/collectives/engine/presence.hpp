@@ -41,11 +41,11 @@ class Presence {
     /// Epoch and number of an operation: the rank is known to have arrived at all operations before. The failures by
     /// which the epochs before have ended are on their way.
     std::pair<std::uint64_t, std::int64_t> first_missed = {};
+    bool is_told = false;  ///< the ranks of other nodes know that its process has ended
   };
 
   /// All references must outlive this object.
-  Presence(Transport& transport, const ControlChannel& control, const Agreement& agreement,
-           const OperationQueue& queue);
+  Presence(Transport& transport, ControlChannel& control, const Agreement& agreement, const OperationQueue& queue);
 
   /// Checks which ranks are gone, unless the last check was a moment ago.
   void look(Clock::time_point now);
@@ -66,9 +66,11 @@ class Presence {
   };
   [[nodiscard]] std::optional<Gone> state_of(const Member& member, Clock::time_point now) const;
   [[nodiscard]] bool is_awaited(const Gone& one, std::uint64_t epoch) const;
+  [[nodiscard]] bool reports_first() const;
+  void tell_deaths(std::uint64_t epoch, Clock::time_point now);
 
   Transport& transport_;
-  const ControlChannel& control_;
+  ControlChannel& control_;
   const Agreement& agreement_;
   const OperationQueue& queue_;
   const NodeGroup* group_;  // null: only processes are watched

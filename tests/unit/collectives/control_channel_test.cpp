@@ -14,7 +14,6 @@
 #include <deque>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace lockstep::test {
@@ -88,19 +87,14 @@ TEST(ControlChannel, knows_which_processes_have_ended_according_to_others) {
   const auto ends = make_loopback_transports(2, false);
   std::deque<ControlChannel> channels;
   for (const auto& end : ends) channels.emplace_back(*end);
-  const std::string operation = "operation #3 of communicator, barrier";
-  channels[1].send_abort(0, {3,
-                             {Code::unavailable,
-                              operation + ": rank 7 has died",
-                              {7, -1, "barrier", 3},
-                              Ends::communicator,
-                              7,
-                              operation.size() + 2}});
+  channels[0].enter_epoch(1, {3, {Code::deadline_exceeded, "timed out", {}}});
+  channels[1].send_death(0, 3, 7, "rank 7 has died");
   channels[0].poll();
   ASSERT_EQ(channels[0].dead_ranks().size(), 1U);
   EXPECT_EQ(channels[0].dead_ranks()[0].rank, 7);
   EXPECT_EQ(channels[0].dead_ranks()[0].text, "rank 7 has died");
   EXPECT_EQ(channels[0].dead_ranks()[0].sequence, 3);
+  EXPECT_EQ(channels[0].abort_record(0, 3), nullptr);
 }
 
 TEST(ControlChannel, counts_the_answers_to_a_probe) {

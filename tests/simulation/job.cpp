@@ -142,17 +142,27 @@ class Buffers {
   std::vector<TensorView> outputs_;
 };
 
+Request start(const Communicator& comm, const Operation& operation, std::span<const Item> items) {
+  switch (operation.kind) {
+    case Kind::all_reduce: return comm.all_reduce_async(items, ReduceOp::sum);
+    case Kind::reduce_scatter: return comm.reduce_scatter_async(items, ReduceOp::sum);
+    case Kind::reduce: return comm.reduce_async(items, ReduceOp::sum, operation.root);
+    case Kind::all_gather: return comm.all_gather_async(items);
+    case Kind::gather: return comm.gather_async(items, operation.root);
+    case Kind::broadcast: return comm.broadcast_async(items, operation.root);
+    case Kind::barrier: break;
+  }
+  return comm.barrier_async();
+}
+
+/// Seeds of kept_seeds have been found with these.
+bool may_be_asynchronous(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::broadcast || kind == Kind::barrier;
+}
+
 void call(const Communicator& comm, const Operation& operation, const Item& item) {
   const std::span<const Item> items(&item, 1);
-  if (operation.is_asynchronous) {
-    switch (operation.kind) {
-      case Kind::all_reduce: return comm.all_reduce_async(items, ReduceOp::sum).wait();
-      case Kind::reduce_scatter: return comm.reduce_scatter_async(items, ReduceOp::sum).wait();
-      case Kind::broadcast: return comm.broadcast_async(items, operation.root).wait();
-      case Kind::barrier: return comm.barrier_async().wait();
-      default: break;
-    }
-  }
+  if (operation.is_asynchronous && may_be_asynchronous(operation.kind)) return start(comm, operation, items).wait();
   switch (operation.kind) {
     case Kind::all_reduce: return comm.all_reduce(items, ReduceOp::sum);
     case Kind::reduce: return comm.reduce(items, ReduceOp::sum, operation.root);
@@ -317,6 +327,22 @@ class Job {
     static_cast<void>(comm.recover());
   }
 
+  /// Every other time, while the operation is under way.
+  void abort(const Communicator& comm, const Operation& operation, const Fault& fault) {
+    const std::string text = fmt::format("no more bread on rank {}", fault.rank);
+    if (fault.turns % 2 == 0) return comm.abort(text);
+    Buffers buffers(operation, fault.operation, layout_, fault.rank);
+    const Item item = buffers.item();
+    Request request = start(comm, operation, std::span(&item, 1));
+    for (std::uint64_t turn = 0; turn < fault.turns % 8; ++turn) std::this_thread::yield();
+    comm.abort(text);
+    try {
+      request.wait();
+    } catch (const Error& error) {
+      say(fault.rank, "its operation: {}", error.what());
+    }
+  }
+
   void operate(std::optional<Communicator>& comm, int rank) {
     const Fault* const fault = fault_of(rank);
     for (int k = 0; k < static_cast<int>(scenario_.operations.size()); ++k) {
@@ -328,7 +354,7 @@ class Job {
           case FaultKind::dies:
           case FaultKind::stops: virtual_time::stop_group(group_of(rank), fault->turns); break;
           case FaultKind::is_late: std::this_thread::sleep_for(lateness(scenario_, *fault)); break;
-          case FaultKind::aborts: return comm->abort(fmt::format("no more bread on rank {}", rank));
+          case FaultKind::aborts: return abort(*comm, operation, *fault);
           case FaultKind::leaves:
             has_left_ = true;
             comm.reset();

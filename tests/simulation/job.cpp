@@ -34,20 +34,28 @@ using std::chrono::nanoseconds;
 /// The threads of rank r are group r + 1; those of the simulation itself are group 0.
 constexpr int group_of(int rank) { return rank + 1; }
 
-std::uint64_t preempts_one_in = 0;
+const Scenario* running = nullptr;
 std::array<bool, virtual_time::most_groups> stops_soon{};  ///< by group
+
+Random& random_of_thread() {
+  thread_local Random random(virtual_time::seed_of_thread());
+  return random;
+}
 
 /// Before an access to a word of the shared blocks.
 void at_word() {
-  if (preempts_one_in == 0) return;
-  thread_local Random random(virtual_time::seed_of_thread());
-  if (random.one_in(preempts_one_in)) virtual_time::preempt();
+  if (running->preempts_one_in != 0 && random_of_thread().one_in(running->preempts_one_in)) virtual_time::preempt();
 }
 
-/// Inside of work on the memory of other ranks. A rank that is about to stop does not stop here: threads cannot take
-/// their memory away from it.
+/// Inside of work on the memory of other ranks, which may take long where messages do. A rank that is about to stop
+/// does not stop here: threads cannot take their memory away from it.
 void at_turn() {
-  if (!stops_soon[static_cast<std::size_t>(virtual_time::group())]) at_word();
+  if (stops_soon[static_cast<std::size_t>(virtual_time::group())]) return;
+  at_word();
+  const Delays& delays = running->delays;
+  if (delays.slow_one_in == 0 || !random_of_thread().one_in(4 * delays.slow_one_in)) return;
+  const auto most = static_cast<std::uint64_t>(delays.most_slow.count());
+  std::this_thread::sleep_for(std::chrono::microseconds(random_of_thread().below(most)));
 }
 
 constexpr detail::TestHooks hooks{.at_flag = at_word, .at_turn = at_turn};
@@ -181,7 +189,7 @@ class Job {
     report_.ranks.resize(static_cast<std::size_t>(scenario.ranks()));
     has_ended_.resize(report_.ranks.size());
     failed_.resize(report_.ranks.size());
-    preempts_one_in = scenario.preempts_one_in;
+    running = &scenario;
     stops_soon = {};
     for (int rank = 0; rank < scenario.ranks(); ++rank)
       stops_soon[static_cast<std::size_t>(group_of(rank))] = stops(rank);

@@ -78,8 +78,8 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     left_ranks_.push_back({received.source, failure_of(control.failure).text, control.epoch, control.sequence});
   if (control.epoch < epoch_) {
     if (control.kind == ControlKind::heartbeat) tell_end(received.source, control.epoch);
-    if (control.kind == ControlKind::abort && failure_of(control.failure).is_loss())
-      late_loss_ = failure_of(control.failure);
+    if (Failure failure = failure_of(control.failure); control.kind == ControlKind::abort && failure.is_loss())
+      late_loss_ = std::move(failure);
     return;
   }
   Peer& peer = peers_[received.source];

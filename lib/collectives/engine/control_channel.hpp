@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The control messages that one rank sends and receives. Received messages are indexed by sender and kind; messages of
-// earlier epochs are dropped.
+// earlier epochs are dropped, but for heartbeats, which are answered, and the loss of the communicator.
 
 #pragma once
 
@@ -123,7 +123,10 @@ class ControlChannel {
   [[nodiscard]] bool has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence,
                                       Since since = Since::wait) const;
   /// Called when this rank begins to wait in an operation: from now on, `responds` counts heartbeats of earlier ones.
-  void begin_operation() noexcept { ++operation_; }
+  void begin_operation() noexcept {
+    ++operation_;
+    is_probed_ = false;  // a heartbeat of this operation or of a later one asks as well
+  }
   /// Whether `rank` waits in an operation of `epoch`: its last heartbeat has arrived in this wait, and is of operation
   /// `sequence` or a later one, or it has arrived since this rank began to wait in `sequence`. An older heartbeat of an
   /// earlier operation says nothing: the rank may have completed that operation.

@@ -55,8 +55,12 @@ void Epoch::end_by_other_rank(const Failure& failure) {
 void Epoch::end_everywhere(Failure failure) {
   const bool is_recovery = !queue_.is_empty() && queue_.head().descriptor().is_recovery;
   if (is_recovery && failure.ends == Ends::epoch) failure.ends = Ends::recovery;
-  const EpochEnd published = node_failures_.publish(number_, {queue_.sequence(), std::move(failure)});
-  send_abort(number_, published);
+  const EpochEnd own{queue_.sequence(), std::move(failure)};
+  const EpochEnd published = node_failures_.publish(number_, own);
+  // a loss is told even if the ranks of this node throw another failure
+  const bool is_other_loss = own.failure.is_loss() && !published.failure.is_loss();
+  if (is_other_loss) lose(own.failure);
+  send_abort(number_, is_other_loss ? own : published);
   // converted to a record and back, so that this rank throws the same error as the other ranks
   end(failure_of(record_of(published.failure)));
 }
@@ -71,10 +75,8 @@ void Epoch::abort(const std::string& text, const std::source_location& where, Co
                   queue_.context_of(transport_.rank())};
   // if other ranks may have entered the head of the queue together with this rank, the head is still completed
   if (!queue_.is_empty() && head_may_be_shared()) {
-    EpochEnd how{pending_.empty() ? queue_.sequence() + 1 : 0, std::move(failure)};
-    if (pending_.empty()) how = node_failures_.publish(number_, how);
-    send_abort(number_of_next_post(), how);
-    pending_.push_back(std::move(how.failure));
+    send_abort(number_of_next_post(), {pending_.empty() ? queue_.sequence() + 1 : 0, failure});
+    pending_.push_back(std::move(failure));  // published when it takes effect
     return;
   }
   end_everywhere(std::move(failure));

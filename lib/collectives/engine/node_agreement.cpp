@@ -73,6 +73,8 @@ bool NodeAgreement::show() {
 }
 
 void NodeAgreement::enter_epoch(std::uint64_t epoch) noexcept {
+  // the others take the epoch of a rank that has left for the one in which it has left
+  if (group_.departure_of(group_.rank()) != Departure::none) return;
   group_.at_flag();
   group_.own_control_block().epoch.value.store(epoch, std::memory_order_release);
 }

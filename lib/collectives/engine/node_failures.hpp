@@ -16,7 +16,7 @@
 
 namespace lockstep::detail {
 
-/// The end of one rank. Not thread-safe: called under the engine's lock. Without a group, it knows no failure.
+/// The endpoint of one rank. Not thread-safe: called under the engine's lock. Without a group, it knows no failure.
 class NodeFailures {
  public:
   /// `group` must outlive this object, or is null.
@@ -30,9 +30,9 @@ class NodeFailures {
   [[nodiscard]] std::optional<Failure> find(std::uint64_t epoch, std::int64_t sequence) const;
 
  private:
-  void write(std::uint64_t epoch, const EpochEnd& end) noexcept;
+  void write(std::uint64_t epoch, const EpochEnd& end, std::uint64_t state) noexcept;
   [[nodiscard]] std::optional<EpochEnd> first_end(std::uint64_t epoch) const;
-  [[nodiscard]] std::optional<EpochEnd> read(int member, std::uint64_t epoch) const;
+  [[nodiscard]] std::optional<EpochEnd> read(int member, std::uint64_t epoch, std::uint64_t least) const;
 
   NodeGroup* group_;
 };

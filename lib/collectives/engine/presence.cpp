@@ -12,6 +12,7 @@ namespace lockstep::detail {
 namespace {
 
 constexpr std::chrono::milliseconds time_between_looks{50};
+constexpr std::chrono::seconds time_of_late_data{2};
 
 }  // namespace
 
@@ -21,13 +22,15 @@ Presence::Presence(Transport& transport, ControlChannel& control, const Agreemen
       control_(control),
       agreement_(agreement),
       queue_(queue),
-      group_(transport.sharing_group()) {
+      group_(transport.sharing_group()),
+      all_see_deaths_(transport.node_group() != nullptr) {
   const auto leaders = transport.node_leaders();
   int index = 0;
   for (int rank = 0; rank < transport.size(); ++rank) {
     if (leaders[static_cast<std::size_t>(rank)] != leaders[static_cast<std::size_t>(transport.rank())]) continue;
     Member member{rank, index, transport.process_of(index)};
     ++index;
+    all_see_deaths_ = all_see_deaths_ && (rank == transport.rank() || member.process != nullptr);
     if (rank != transport.rank() && (group_ != nullptr || member.process != nullptr))
       members_.push_back(std::move(member));
   }
@@ -88,10 +91,12 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
   return gone;
 }
 
-bool Presence::is_awaited(const Gone& one, std::uint64_t epoch) const {
+bool Presence::is_awaited(const Gone& one, std::uint64_t epoch, Clock::time_point now) const {
   const Operation& head = queue_.head();
   if (!head.is_agreed()) {
-    if (one.first_missed > std::pair(epoch, queue_.sequence())) return false;
+    // what the rank has sent before its end may have been lost with its process
+    const bool may_be_lost = !one.has_left && now - one.since > time_of_late_data;
+    if (one.first_missed > std::pair(epoch, queue_.sequence()) && !may_be_lost) return false;
     // if a process ended before all ranks arrived at the operation, the operation cannot complete
     return !one.has_left || (!control_.has_come(one.rank, epoch, queue_.sequence()) &&
                              !agreement_.has_come(one.rank, epoch, queue_.sequence()));
@@ -106,7 +111,7 @@ bool Presence::reports_first() const { return members_.empty() || members_.front
 /// A rank of another node may wait for data of a rank that has ended, and does not see its end. The ranks of this node
 /// may have what they need.
 void Presence::tell_deaths(std::uint64_t epoch, Clock::time_point now) {
-  if (transport_.node_group() != nullptr) return;  // all ranks see it
+  if (all_see_deaths_) return;
   for (Gone& one : gone_) {
     if (one.has_left || one.is_told || (!reports_first() && now - one.since < message_time)) continue;
     one.is_told = true;
@@ -122,7 +127,7 @@ std::optional<Failure> Presence::failure_of_head(std::uint64_t epoch, Clock::tim
   const auto delay = reports_first() ? message_time : 2 * message_time;
   std::vector<const Gone*> awaited;
   for (const Gone& one : gone_) {
-    if (now - one.since >= delay && is_awaited(one, epoch)) awaited.push_back(&one);
+    if (now - one.since >= delay && is_awaited(one, epoch, now)) awaited.push_back(&one);
   }
   if (awaited.empty()) return std::nullopt;
   std::vector<std::string_view> texts;

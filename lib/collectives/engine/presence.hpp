@@ -65,7 +65,7 @@ class Presence {
     std::shared_ptr<const ProcessEnd> process;
   };
   [[nodiscard]] std::optional<Gone> state_of(const Member& member, Clock::time_point now) const;
-  [[nodiscard]] bool is_awaited(const Gone& one, std::uint64_t epoch) const;
+  [[nodiscard]] bool is_awaited(const Gone& one, std::uint64_t epoch, Clock::time_point now) const;
   [[nodiscard]] bool reports_first() const;
   void tell_deaths(std::uint64_t epoch, Clock::time_point now);
 
@@ -74,6 +74,7 @@ class Presence {
   const Agreement& agreement_;
   const OperationQueue& queue_;
   const NodeGroup* group_;  // null: only processes are watched
+  bool all_see_deaths_;     // whether every rank watches the processes of all others
   std::vector<Member> members_;
   std::vector<Gone> gone_;
   std::size_t known_left_ranks_ = 0;  // number of entries of ControlChannel::left_ranks that are in gone_

@@ -42,6 +42,7 @@ void Watchdog::count_time() {
   const Clock::duration pause = clock_.drive(fail_after());
   *head_since_ += pause;
   waits_since_ += pause;
+  if (probed_at_) *probed_at_ += pause;
 }
 
 void Watchdog::restart() noexcept {
@@ -76,7 +77,8 @@ std::optional<Failure> Watchdog::check(std::uint64_t epoch) {
   if (waited > fail_after()) {
     if (!late_since_) late_since_ = now;
     // the others have had time to answer the probe, also if this rank is driven seldom
-    if (clock_.may_fail(*late_since_) && now - *probed_at_ >= fail_after() / 8) return timeout(epoch);
+    const auto answer_time = std::max<Clock::duration>(fail_after() / 8, std::chrono::milliseconds(50));
+    if (clock_.may_fail(*late_since_) && probed_at_ && now - *probed_at_ >= answer_time) return timeout(epoch);
   }
   // the warning comes a moment after this rank's heartbeat, so that heartbeats of the other ranks have arrived
   const auto answer_time = std::min<Clock::duration>(std::chrono::milliseconds(200), fail_after() / 10);
@@ -233,7 +235,7 @@ std::vector<int> Watchdog::awaited_ranks() const {
 
 std::vector<int> Watchdog::awaited_for_heartbeat(std::uint64_t epoch) const {
   const std::vector<int> awaited = awaited_ranks();
-  const auto responds = [&](int rank) { return control_.responds(rank, epoch, queue_.sequence()); };
+  const auto responds = [&](int rank) { return control_.responds(rank, epoch, queue_.sequence(), since()); };
   std::vector<int> ranks;
   std::remove_copy_if(awaited.begin(), awaited.end(), std::back_inserter(ranks), responds);
   std::copy_if(awaited.begin(), awaited.end(), std::back_inserter(ranks), responds);

@@ -75,8 +75,7 @@ class Watchdog {
   [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t epoch) const;
   /// The other ranks for which the head waits, as far as this rank sees it.
   [[nodiscard]] std::vector<int> awaited_ranks() const;
-  /// awaited_ranks(), those first from which no heartbeat has arrived in the current wait (see
-  /// ControlChannel::begin_wait).
+  /// awaited_ranks(), those first that do not respond.
   [[nodiscard]] std::vector<int> awaited_for_heartbeat(std::uint64_t epoch) const;
   /// While ranks have not agreed on the head: the ranks for which this rank or a rank that responds waits, and which do
   /// not respond themselves.

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory by which a rank communicates with the other ranks of its node. Every word has one writer, but for
-// first_to_fail. Words that are
-// read together share cache lines. Words with different readers are 128 bytes apart, since processors fetch cache lines
-// of 64 bytes in pairs.
+// first_to_fail. Words that are read together share cache lines. Words with different readers are 128 bytes apart,
+// since processors fetch cache lines of 64 bytes in pairs.
 
 #pragma once
 
@@ -155,7 +154,7 @@ struct ControlBlock {
   /// The failure that has ended an epoch on this rank (engine/node_failures).
   struct alignas(control_block_alignment) EndedEpoch {
     static constexpr std::size_t capacity = 704;
-    std::atomic<std::uint64_t> epochs{0};  ///< number of the epoch, and one; 0: none, or the record is being written
+    std::atomic<std::uint64_t> state{0};  ///< which epoch, and whether the record counts; 0: it is being written
     LooseWord<std::int64_t> sequence;
     LooseBytes<capacity / sizeof(std::uint64_t)> record;
   };

@@ -23,11 +23,8 @@ int number_of(std::string_view part, std::string_view name, int count) {
 
 void cut_rank(Scenario& scenario, int rank) {
   const auto at = static_cast<std::ptrdiff_t>(rank);
-  const bool leads = scenario.node_leaders[static_cast<std::size_t>(rank)] == rank;
-  for (int& leader : scenario.node_leaders) {
-    // the next rank of the node leads it, and gets the number of this rank
-    if (leader > rank && !(leads && leader == rank)) --leader;
-  }
+  // if this rank leads its node, the next rank of the node does then, and gets the number of this rank
+  for (int& leader : scenario.node_leaders) leader -= leader > rank ? 1 : 0;
   scenario.node_leaders.erase(scenario.node_leaders.begin() + at);
   scenario.replicas.erase(scenario.replicas.begin() + at);
   const auto shift = [&](int& other) { other = other > rank ? other - 1 : std::min(other, scenario.ranks() - 1); };

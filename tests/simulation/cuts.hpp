@@ -14,11 +14,8 @@
 namespace lockstep::simulation {
 
 inline constexpr std::string_view cuts_text =
-    "delays, deaths (ranks stop instead), departures (of ranks with an error), lateness (beyond the time until "
-    "heartbeats), "
-    "first-failure, preemption, replicas (one per rank), rank=R, fault=K, before=N and after=N (operations before and "
-    "after "
-    "operation N)";
+    R"(delays, deaths (ranks stop instead), departures (of ranks with an error), lateness (beyond the time until heartbeats),
+first-failure, preemption, replicas (one per rank), rank=R, fault=K, before=N and after=N (operations before and after operation N))";
 
 /// Leaves one part of `scenario` out. A number is that of the scenario before this cut. Returns false, and changes
 /// nothing, if there is no such part.

@@ -71,15 +71,17 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     return;
   }
   if (control.kind == ControlKind::death) {
-    dead_ranks_.push_back({control.failure.rank, control.failure.text.data(), control.epoch, control.sequence});
+    gone_ranks_.push_back({control.failure.rank, false, control.failure.text.data(), control.epoch, control.sequence});
     return;
   }
   if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.failure.ends == Ends::job))
-    left_ranks_.push_back({received.source, failure_of(control.failure).text, control.epoch, control.sequence});
+    gone_ranks_.push_back({received.source, true, control.failure.text.data(), control.epoch, control.sequence});
   if (control.epoch < epoch_) {
-    if (control.kind == ControlKind::heartbeat) tell_end(received.source, control.epoch);
-    if (Failure failure = failure_of(control.failure); control.kind == ControlKind::abort && failure.is_loss())
-      late_loss_ = std::move(failure);
+    if (control.kind == ControlKind::heartbeat) {
+      tell_end(received.source, control.epoch);
+    } else if (control.kind == ControlKind::abort) {
+      if (Failure failure = failure_of(control.failure); failure.is_loss()) late_loss_ = std::move(failure);
+    }
     return;
   }
   Peer& peer = peers_[received.source];

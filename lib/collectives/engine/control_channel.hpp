@@ -64,22 +64,15 @@ class ControlChannel {
   /// `target`. If `target` may not have heard how earlier epochs have ended, tells this, too.
   void send_leave(int target, std::uint64_t epoch, const EpochEnd& end);
 
-  /// A rank that has departed, according to a message from that rank.
-  struct Left {
+  /// A rank that takes no further part, according to a message.
+  struct Gone {
     int rank;
-    std::string text;     ///< "rank 2 has destroyed its communicator"
-    std::uint64_t epoch;  ///< the operation at which it does not arrive any more
+    bool has_left;     ///< the rank has said so itself; else a rank of its node, which has seen the end of its process
+    std::string text;  ///< "rank 2 has exited"
+    std::uint64_t epoch;  ///< the rank has arrived at all operations before this one
     std::int64_t sequence;
   };
-  [[nodiscard]] std::span<const Left> left_ranks() const noexcept { return left_ranks_; }
-  /// A rank whose process has ended, according to a rank of its node.
-  struct Dead {
-    int rank;
-    std::string text;     ///< "rank 2 has exited"
-    std::uint64_t epoch;  ///< the operation in which the rank of its node waits
-    std::int64_t sequence;
-  };
-  [[nodiscard]] std::span<const Dead> dead_ranks() const noexcept { return dead_ranks_; }
+  [[nodiscard]] std::span<const Gone> gone_ranks() const noexcept { return gone_ranks_; }
 
   /// Sends `control` to `target`.
   void send_to(int target, const ControlMessage& control);
@@ -205,8 +198,7 @@ class ControlChannel {
   std::vector<Header> headers_;
   std::vector<SummaryMessage> summaries_;
   std::deque<PairMessage> pair_messages_;
-  std::vector<Left> left_ranks_;
-  std::vector<Dead> dead_ranks_;
+  std::vector<Gone> gone_ranks_;
   std::map<std::uint64_t, EpochEnd> aborts_;  // by epoch: the abort with the lowest sequence number
   std::optional<Failure> late_loss_;
   static constexpr std::size_t kept_ends = 4;

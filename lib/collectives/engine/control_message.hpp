@@ -113,8 +113,8 @@ struct ControlMessage {
   std::int32_t traced = -1;
   static constexpr std::size_t most_awaited = 8;
   std::array<std::int32_t, most_awaited> awaited{-1, -1, -1, -1, -1, -1, -1, -1};
-  FailureRecord
-      failure;  // in an abort, death, leave, refusal or withdrawal; in a status, the text: where the sender waits
+  // In an abort, death, leave, refusal or withdrawal; in a status, its text is the operation in which the sender waits.
+  FailureRecord failure;
 };
 static_assert(std::is_trivially_copyable_v<ControlMessage>);
 static_assert(sizeof(ControlMessage) <= most_message_bytes);

@@ -98,8 +98,7 @@ std::optional<EpochEnd> NodeFailures::read(int member, std::uint64_t epoch, std:
   std::atomic_thread_fence(std::memory_order_acquire);
   const std::uint64_t now = entry.state.load(std::memory_order_relaxed);
   // the words of a candidate that has become final are the same
-  if (now != state && !(state == candidate_of(epoch) && now == final_of(epoch) && least == candidate_of(epoch)))
-    return std::nullopt;
+  if (now != state && (state != candidate_of(epoch) || now != final_of(epoch))) return std::nullopt;
   return EpochEnd{sequence, failure_of(record)};
 }
 

@@ -48,15 +48,10 @@ void Presence::look(Clock::time_point now) {
     std::erase_if(members_, [&](const Member& member) { return member.rank == gone.rank; });
     gone_.push_back(std::move(gone));
   };
-  const auto left = control_.left_ranks();
-  for (; known_left_ranks_ < left.size(); ++known_left_ranks_) {
-    const auto& one = left[known_left_ranks_];
-    add({one.rank, true, one.text, now, {one.epoch, one.sequence}});
-  }
-  const auto dead = control_.dead_ranks();
-  for (; known_dead_ranks_ < dead.size(); ++known_dead_ranks_) {
-    const auto& one = dead[known_dead_ranks_];
-    add({one.rank, false, one.text, now, {one.epoch, one.sequence}, true});
+  const auto told = control_.gone_ranks();
+  for (; known_gone_ranks_ < told.size(); ++known_gone_ranks_) {
+    const auto& one = told[known_gone_ranks_];
+    add({one.rank, one.has_left, one.text, now, {one.epoch, one.sequence}, !one.has_left});
   }
   for (const int rank : transport_.absent_ranks()) {
     add({rank, true, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank), now});

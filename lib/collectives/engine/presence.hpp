@@ -77,8 +77,7 @@ class Presence {
   bool all_see_deaths_;     // whether every rank watches the processes of all others
   std::vector<Member> members_;
   std::vector<Gone> gone_;
-  std::size_t known_left_ranks_ = 0;  // number of entries of ControlChannel::left_ranks that are in gone_
-  std::size_t known_dead_ranks_ = 0;  // the same of dead_ranks
+  std::size_t known_gone_ranks_ = 0;  // number of entries of ControlChannel::gone_ranks that are in gone_
   Clock::time_point next_look_;
 };
 

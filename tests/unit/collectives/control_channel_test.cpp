@@ -62,8 +62,9 @@ TEST(ControlChannel, tells_with_a_departure_how_the_epoch_before_has_ended) {
     channels[1].enter_epoch(1, {3, death});
     channels[1].send_leave(0, 1, {has_completed_operations ? 1 : 0, departure});
     channels[0].poll();
-    ASSERT_EQ(channels[0].left_ranks().size(), 1U);
-    EXPECT_EQ(channels[0].left_ranks()[0].epoch, 1U);
+    ASSERT_EQ(channels[0].gone_ranks().size(), 1U);
+    EXPECT_TRUE(channels[0].gone_ranks()[0].has_left);
+    EXPECT_EQ(channels[0].gone_ranks()[0].epoch, 1U);
     // after an operation of the new epoch, all ranks know
     EXPECT_EQ(channels[0].abort_record(0, 3) != nullptr, !has_completed_operations);
   }
@@ -90,10 +91,11 @@ TEST(ControlChannel, knows_which_processes_have_ended_according_to_others) {
   channels[0].enter_epoch(1, {3, {Code::deadline_exceeded, "timed out", {}}});
   channels[1].send_death(0, 3, 7, "rank 7 has died");
   channels[0].poll();
-  ASSERT_EQ(channels[0].dead_ranks().size(), 1U);
-  EXPECT_EQ(channels[0].dead_ranks()[0].rank, 7);
-  EXPECT_EQ(channels[0].dead_ranks()[0].text, "rank 7 has died");
-  EXPECT_EQ(channels[0].dead_ranks()[0].sequence, 3);
+  ASSERT_EQ(channels[0].gone_ranks().size(), 1U);
+  EXPECT_FALSE(channels[0].gone_ranks()[0].has_left);
+  EXPECT_EQ(channels[0].gone_ranks()[0].rank, 7);
+  EXPECT_EQ(channels[0].gone_ranks()[0].text, "rank 7 has died");
+  EXPECT_EQ(channels[0].gone_ranks()[0].sequence, 3);
   EXPECT_EQ(channels[0].abort_record(0, 3), nullptr);
 }
 

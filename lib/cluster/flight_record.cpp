@@ -193,15 +193,19 @@ void write_and_log(Write& write, const std::string& reason) noexcept {
   try {
     const Contents contents = read_all(reason);
     const std::string path = write_contents(contents, {});
+    const bool is_first = is_first_to_log();
+    const auto log = [&contents, directory = std::filesystem::path(path).parent_path().string()] {
+      log_warning("flight records of the ranks are in {}; to see what happened: lockstep-explain --job {} {}",
+                  directory, contents.job, directory);
+    };
+    // Only the lowest rank with a file in the directory logs the directory. Rank 0 does so before its failure is
+    // thrown, since its program may end then. A higher rank waits for the files of lower ranks; its program may end
+    // during this wait.
+    if (contents.rank <= 0 && is_first) log();
     write.end();
-    if (!is_first_to_log()) return;
-    // Only the lowest rank with a file in the directory logs the directory. A higher rank waits here for the files of
-    // lower ranks; the program may end during this wait.
-    if (contents.rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    if (is_beside_lower_rank(path, contents)) return;
-    log_warning("flight records of the ranks are in {}; to see what happened: lockstep-explain --job {} {}",
-                std::filesystem::path(path).parent_path().string(), contents.job,
-                std::filesystem::path(path).parent_path().string());
+    if (contents.rank <= 0 || !is_first) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (!is_beside_lower_rank(path, contents)) log();
   } catch (const std::exception& error) {
     write.end();
     log_warning("{}", error.what());

@@ -4,6 +4,7 @@
 // Mutexes, reader-writer locks, spin locks, semaphores and `once`. The objects of the C library stay in use: a wait is
 // a loop of attempts that do not block, between which the thread is blocked in the scheduler.
 
+#include "virtual_time/observer.hpp"
 #include "virtual_time/real.hpp"
 #include "virtual_time/times.hpp"
 
@@ -32,6 +33,7 @@ VIRTUAL_TIME_REAL(pthread_rwlock_clockwrlock);
 VIRTUAL_TIME_REAL(pthread_rwlock_unlock);
 VIRTUAL_TIME_REAL(pthread_spin_lock);
 VIRTUAL_TIME_REAL(pthread_spin_trylock);
+VIRTUAL_TIME_REAL(pthread_spin_unlock);
 VIRTUAL_TIME_REAL(sem_wait);
 VIRTUAL_TIME_REAL(sem_trywait);
 VIRTUAL_TIME_REAL(sem_timedwait);
@@ -39,15 +41,20 @@ VIRTUAL_TIME_REAL(sem_clockwait);
 VIRTUAL_TIME_REAL(sem_post);
 VIRTUAL_TIME_REAL(pthread_once);
 
+int observed(const void* object, int result) {
+  if (result == 0) observe_acquired(object);
+  return result;
+}
+
 /// Repeats `attempt` until it does not return EBUSY.
 template <class Attempt>
 int repeat(Scheduler& run, const void* object, Time deadline, const Attempt& attempt) {
   for (;;) {
     const int result = attempt();
-    if (result != EBUSY) return result;
+    if (result != EBUSY) return observed(object, result);
     if (!run.block(object, deadline)) {
       const int last = attempt();
-      return last == EBUSY ? ETIMEDOUT : last;
+      return last == EBUSY ? ETIMEDOUT : observed(object, last);
     }
   }
 }
@@ -114,7 +121,12 @@ int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const times
   return repeat(*run, mutex, deadline_of(clock, time), [mutex] { return real_pthread_mutex_trylock(mutex); });
 }
 
+int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
+  return observed(mutex, real_pthread_mutex_trylock(mutex));
+}
+
 int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
+  observe_release(mutex);
   const int result = real_pthread_mutex_unlock(mutex);
   if (Scheduler* const run = active()) run->wake(mutex, 1);
   return result;
@@ -156,7 +168,16 @@ int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t clock, const ti
   return repeat(*run, lock, deadline_of(clock, time), [lock] { return real_pthread_rwlock_trywrlock(lock); });
 }
 
+int pthread_rwlock_tryrdlock(pthread_rwlock_t* lock) noexcept {
+  return observed(lock, real_pthread_rwlock_tryrdlock(lock));
+}
+
+int pthread_rwlock_trywrlock(pthread_rwlock_t* lock) noexcept {
+  return observed(lock, real_pthread_rwlock_trywrlock(lock));
+}
+
 int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
+  observe_release(lock);
   const int result = real_pthread_rwlock_unlock(lock);
   if (Scheduler* const run = active()) run->wake(lock);
   return result;
@@ -166,7 +187,12 @@ int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
   Scheduler* const run = active();
   if (run == nullptr) return real_pthread_spin_lock(lock);
   while (real_pthread_spin_trylock(lock) == EBUSY) run->pause(Scheduler::Pause::yield, 0);
-  return 0;
+  return observed(const_cast<const int*>(lock), 0);
+}
+
+int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
+  observe_release(const_cast<const int*>(lock));
+  return real_pthread_spin_unlock(lock);
 }
 
 int sem_wait(sem_t* semaphore) {
@@ -186,7 +212,10 @@ int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* time) {
   return wait_for(*run, semaphore, deadline_of(clock, time));
 }
 
+int sem_trywait(sem_t* semaphore) noexcept { return observed(semaphore, real_sem_trywait(semaphore)); }
+
 int sem_post(sem_t* semaphore) noexcept {
+  observe_release(semaphore);
   const int result = real_sem_post(semaphore);
   if (Scheduler* const run = active()) run->wake(semaphore, 1);
   return result;
@@ -197,7 +226,10 @@ int pthread_once(pthread_once_t* control, void (*routine)()) {
   if (run == nullptr) return real_pthread_once(control, routine);
   while (OnceInProgress::is_known(control)) run->block(control);
   const OnceInProgress mark(*run, control);
-  return real_pthread_once(control, routine);
+  const int result = real_pthread_once(control, routine);
+  observe_acquired(control);
+  observe_release(control);
+  return result;
 }
 
 }  // extern "C"

@@ -3,6 +3,7 @@
 
 #include "virtual_time/scheduler.hpp"
 
+#include "virtual_time/observer.hpp"
 #include "virtual_time/real.hpp"
 #include "virtual_time/stack.hpp"
 
@@ -41,6 +42,7 @@ bool is_alive(const Thread& thread) noexcept {
 }  // namespace
 
 constinit thread_local Thread* self = nullptr;
+constinit const Observer* observer = nullptr;
 
 Scheduler& scheduler() noexcept { return the_scheduler; }
 
@@ -200,6 +202,7 @@ void Scheduler::enter(Thread* thread) noexcept {
 }
 
 void Scheduler::leave(Thread* thread) {
+  if (observer != nullptr) observer->ends();
   thread->state = State::ended;
   if (thread->is_detached) remove_thread(thread);
   wake(thread);

@@ -23,7 +23,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
 #include <span>
+#include <string>
 
 namespace lockstep::virtual_time::detail {
 namespace {
@@ -98,6 +100,18 @@ void prepare_stacks() {
     return true;
   }();
   static_cast<void>(is_prepared);
+}
+
+std::string function_at(const void* address) {
+  Dl_info info{};
+  address = static_cast<const char*>(address) - 1;  // that of a call is the address behind it
+  const char* name = symbols_of_the_program.name_of(address);
+  if (name == nullptr && dladdr(address, &info) != 0) name = info.dli_sname;
+  if (name == nullptr) return "?";
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(abi::__cxa_demangle(name, nullptr, nullptr, &status),
+                                                             std::free);
+  return readable == nullptr ? name : readable.get();
 }
 
 void print_this_stack() noexcept {

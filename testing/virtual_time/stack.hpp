@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 
+#include <string>
+
 namespace lockstep::virtual_time::detail {
 
 /// Loads what the printing of a stack needs, which takes locks.
@@ -15,6 +17,8 @@ void prepare_stacks();
 void print_this_stack() noexcept;
 /// Prints the stack of a thread that runs, from a signal handler, if that thread does not block the signal.
 void print_stack_of(pthread_t thread) noexcept;
+/// The function of the code at `address`; "?" if it is not known.
+[[nodiscard]] std::string function_at(const void* address);
 /// Prints a line to the standard error stream.
 [[gnu::format(printf, 1, 2)]] void print_line(const char* format, ...) noexcept;
 

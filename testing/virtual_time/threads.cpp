@@ -4,6 +4,7 @@
 // Creation, end and joining of threads.
 
 #include "virtual_time/threads.hpp"
+#include "virtual_time/observer.hpp"
 #include "virtual_time/real.hpp"
 #include "virtual_time/times.hpp"
 
@@ -51,6 +52,7 @@ int join(Scheduler& run, pthread_t handle, void** result, Time deadline) {
     if (!run.block(thread, deadline) && thread->state != State::ended) return ETIMEDOUT;
   }
   const int joined = real_pthread_join(handle, result);  // for the rest of the thread's exit, which waits for nothing
+  if (observer != nullptr) observer->has_joined(thread->number);
   run.remove_thread(thread);
   return joined;
 }
@@ -93,6 +95,7 @@ int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, void* (*
     return created;
   }
   *handle = thread->handle;
+  if (observer != nullptr) observer->has_created(thread->number);
   run->started(thread);
   return 0;
 }

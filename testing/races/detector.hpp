@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which steps of threads come before which others, and which accesses are in a race. Its caller is the thread whose
+// turn it is, so nothing here is locked.
+
+#pragma once
+
+#include "races/atomics.hpp"
+#include "races/races.hpp"
+#include "races/shadow.hpp"
+#include "races/vector_clock.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace lockstep::races {
+
+class Detector {
+ public:
+  void begin(const Options& options);
+  void end() noexcept;
+
+  // ---- what orders threads
+
+  void has_created(int thread);
+  void ends();
+  void has_joined(int thread);
+  void has_acquired(const void* object);
+  void releases(const void* object);
+  void fence(int order);
+
+  // ---- memory
+
+  void access(const void* address, std::size_t bytes, bool is_write, const void* place);
+  /// The bytes become new memory, or memory of no object.
+  void forget(const void* address, std::size_t bytes);
+  /// See races::has_views and races::separates.
+  void has_views(const void* address, std::size_t bytes, std::size_t views);
+  void separates(const void* address, std::size_t bytes);
+
+  // ---- atomics; orders are those of the compiler's built-in functions
+
+  /// Before an access.
+  void at_atomic(const void* address, std::size_t bytes, bool is_write, const void* place);
+  /// Returns the value of a load of `address`, whose present value is `value`.
+  std::uint64_t load(const void* address, std::uint64_t value, int order);
+  void store(const void* address, std::uint64_t former, std::uint64_t value, int order);
+  /// A load of `former` and a store of `value` in one step.
+  void exchange(const void* address, std::uint64_t former, std::uint64_t value, int order);
+
+  // ---- results
+
+  [[nodiscard]] const std::vector<Race>& races() const noexcept { return races_; }
+  [[nodiscard]] std::uint64_t accesses() const noexcept { return accesses_; }
+  [[nodiscard]] std::uint64_t stale_loads() const noexcept { return stale_loads_; }
+
+ private:
+  static constexpr std::size_t most_races = 16;
+
+  struct Thread {
+    VectorClock clock;
+    VectorClock of_relaxed_loads;  // joined by a fence with acquire order
+    VectorClock of_release_fence;  // what a relaxed store releases
+    int group = 0;
+    std::uintptr_t stack_begin = 0;
+    std::uintptr_t stack_end = 0;
+  };
+
+  [[nodiscard]] Thread& self();
+  [[nodiscard]] Thread& thread(int number);
+  [[nodiscard]] Step step_of(int number) { return {number, thread(number).clock.of(number)}; }
+  [[nodiscard]] bool is_own_stack(std::uintptr_t address);
+  [[nodiscard]] bool is_of_a_stack(std::uintptr_t address) const noexcept;
+  [[nodiscard]] std::uintptr_t common_address(const void* address) const noexcept;
+  [[nodiscard]] Atomic& atomic(const void* address, std::uint64_t value);
+  void acquire(const VectorClock& released, int order);
+  [[nodiscard]] Store make_store(std::uint64_t value, int order);
+  void note(std::uintptr_t address, std::size_t bytes, const Access& access);
+  void report(const Access& former, const Access& later, std::size_t bytes);
+  [[nodiscard]] std::uint64_t random(std::uint64_t count) noexcept;
+
+  /// Mappings of the same memory, one behind another.
+  struct Views {
+    std::uintptr_t begin;
+    std::size_t bytes;      // of one
+    std::size_t all;        // of all
+    std::uintptr_t common;  // the address that stands for the begin of each
+  };
+  static constexpr std::size_t page_bytes = 4096;
+
+  Options options_;
+  std::vector<Thread> threads_;
+  VectorClock of_ended_threads_;  // whose stacks later threads may get
+  VectorClock in_order_;          // of fences that are sequentially consistent
+  std::map<std::uintptr_t, VectorClock> objects_;
+  Atomics atomics_;
+  Shadow shadow_;
+  std::vector<Views> views_;
+  std::set<std::uintptr_t> separate_pages_;
+  std::vector<std::pair<const void*, const void*>> places_;  // of races
+  std::vector<Race> races_;
+  std::uint64_t accesses_ = 0;
+  std::uint64_t stale_loads_ = 0;
+  std::uint64_t random_ = 0;
+};
+
+/// The detector, if the calling thread belongs to a run whose accesses are checked, and is not in the detector itself.
+[[nodiscard]] Detector* active_detector() noexcept;
+
+/// The detector must not see what it does itself: its code shares functions of templates with the code that it checks.
+class Inside {
+ public:
+  Inside() noexcept { is_inside = true; }
+  ~Inside() { is_inside = false; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  static constinit bool is_inside;
+};
+
+}  // namespace lockstep::races

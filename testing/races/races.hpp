@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds data races between the threads of a run in virtual time, and lets loads of atomics return older values where
+// the memory model allows it. README.md says how, and what it does not see.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::races {
+
+struct Race {
+  std::string text;
+  int former_group = 0;  ///< virtual_time::group() of the threads
+  int later_group = 0;
+};
+
+struct Options {
+  std::uint64_t seed = 0;  ///< of the choices between a new and an older value
+  /// A load of an atomic returns, in one of so many cases, an older value that the memory model allows; 0: never.
+  std::uint64_t stale_one_in = 0;
+  /// Called before each access to an atomic outside of the own stack; may give other threads a turn. May be null.
+  void (*at_atomic)() = nullptr;
+  bool prints_stacks = false;  ///< the stack of the later access of each race
+};
+
+/// Whether the code of this program reports its accesses.
+[[nodiscard]] bool is_available() noexcept;
+
+/// The calling thread reads, or writes, these bytes: for code that does not report its accesses.
+void read(const void* data, std::size_t bytes);
+void wrote(const void* data, std::size_t bytes);
+
+/// These bytes are new memory, whatever was there: for allocators other than `operator new`.
+void is_new(const void* data, std::size_t bytes);
+/// Behind each other, from `data` on, are `views` mappings of the same memory, of `bytes` bytes each.
+void has_views(const void* data, std::size_t bytes, std::size_t views);
+/// These bytes of a view, whole pages, are no longer those of the other views.
+void separates(const void* data, std::size_t bytes);
+
+/// From the construction to the destruction, accesses of the threads of the current run are checked. At most one
+/// detection exists at a time; its thread must belong to a run that outlives it. Where detection is not available, it
+/// finds nothing.
+class Detection {
+ public:
+  explicit Detection(const Options& options);
+  ~Detection();
+  Detection(const Detection&) = delete;
+  Detection& operator=(const Detection&) = delete;
+
+  /// One for each pair of places in the code that have accessed the same bytes, at least one of them writing, and
+  /// neither before the other; at most 16.
+  [[nodiscard]] std::vector<Race> races() const;
+  /// Number of accesses to memory that were checked.
+  [[nodiscard]] std::uint64_t accesses() const noexcept;
+  /// Number of loads that have returned an older value.
+  [[nodiscard]] std::uint64_t stale_loads() const noexcept;
+};
+
+}  // namespace lockstep::races

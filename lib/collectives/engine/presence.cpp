@@ -29,6 +29,7 @@ Presence::Presence(Transport& transport, ControlChannel& control, const Agreemen
   for (int rank = 0; rank < transport.size(); ++rank) {
     if (leaders[static_cast<std::size_t>(rank)] != leaders[static_cast<std::size_t>(transport.rank())]) continue;
     Member member{rank, index, transport.process_of(index)};
+    if (group_ != nullptr && rank != transport.rank()) transport.sharing_group()->watch(index, member.process);
     ++index;
     all_see_deaths_ = all_see_deaths_ && (rank == transport.rank() || member.process != nullptr);
     if (rank != transport.rank() && (group_ != nullptr || member.process != nullptr))

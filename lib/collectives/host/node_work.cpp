@@ -81,7 +81,7 @@ std::vector<int> NodeWork::await_consumers() const {
   std::vector<int> late;
   for (const int consumer : consumers_) {
     Backoff backoff(Backoff::shared_core_spins);
-    while (is_in_work(consumer)) {
+    while (is_in_work(consumer) && !group_.has_ended(consumer)) {
       if (group_.can_unshare() && std::chrono::steady_clock::now() > end) {
         late.push_back(consumer);
         break;

@@ -53,7 +53,8 @@ class Hub {
       for (std::size_t rank = 0; rank < places_.size(); ++rank) {
         if (node_leaders_[rank] == leader) here.push_back(places_[rank]);
       }
-      ends = make_thread_groups(static_cast<int>(ends.size()), here);
+      const int size = static_cast<int>(ends.size());
+      ends = hooks_->make_groups ? hooks_->make_groups(size, here) : make_thread_groups(size, here);
     }
     for (const int leader : node_leaders_) {
       groups_.push_back(std::move(nodes[leader].front()));
@@ -418,8 +419,9 @@ std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool 
 }
 
 std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders,
-                                                                 bool share_memory, LoopbackHooks hooks) {
-  return make_ends(node_leaders, share_memory, {}, std::move(hooks));
+                                                                 bool share_memory, LoopbackHooks hooks,
+                                                                 std::vector<NodePlace> places) {
+  return make_ends(node_leaders, share_memory, std::move(places), std::move(hooks));
 }
 
 }  // namespace lockstep::detail

@@ -27,11 +27,14 @@ struct LoopbackHooks {
   std::function<std::chrono::nanoseconds(int source, int target)> delay;
   /// Whether `observer` knows that the process of `rank`, of the same node, has ended.
   std::function<bool(int observer, int rank)> has_ended;
+  /// Makes the node groups of the ranks of a node, as make_thread_groups does, which is called if this is empty.
+  std::function<std::vector<std::unique_ptr<NodeGroup>>(int size, std::span<const NodePlace> places)> make_groups;
 };
 
-/// Makes endpoints that report several nodes. `node_leaders` is as in Transport::node_leaders.
+/// Makes endpoints that report several nodes. `node_leaders` is as in Transport::node_leaders, `places` as above.
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders,
                                                                                bool share_memory = false,
-                                                                               LoopbackHooks hooks = {});
+                                                                               LoopbackHooks hooks = {},
+                                                                               std::vector<NodePlace> places = {});
 
 }  // namespace lockstep::detail

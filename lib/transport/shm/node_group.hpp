@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "base/process.hpp"
 #include "device/host/arena.hpp"
 #include "schedule/levels.hpp"
 #include "transport/shm/control_block.hpp"
@@ -102,6 +103,19 @@ class NodeGroup {
   /// `member` made before it left.
   [[nodiscard]] virtual Departure departure_of(int member) const noexcept = 0;
 
+  /// From now on, has_ended(member) is what `process` says.
+  void watch(int member, std::shared_ptr<const ProcessEnd> process) {
+    processes_.resize(members_.size());
+    processes_[static_cast<std::size_t>(member)] = std::move(process);
+  }
+  /// Whether the process of `member` is known to have ended, so that it accesses no memory any more. Costs a system
+  /// call.
+  [[nodiscard]] bool has_ended(int member) const noexcept {
+    if (processes_.empty()) return false;
+    const auto& process = processes_[static_cast<std::size_t>(member)];
+    return process != nullptr && process->has_ended();
+  }
+
   /// The number of steps that the members have done in all operations, plus the number of turns inside of long steps
   /// (see ControlBlock::step_counter).
   [[nodiscard]] std::uint64_t steps_of_all() const noexcept {
@@ -189,6 +203,7 @@ class NodeGroup {
   int rank_;
   std::vector<Member> members_;
   std::shared_ptr<const Levels> levels_;
+  std::vector<std::shared_ptr<const ProcessEnd>> processes_;  // by member, or empty; null: not watched
   const TestHooks* test_hooks_ = nullptr;
   NodeStaging staging_;
   std::array<NodeMemory, ControlBlock::slots> scratch_;

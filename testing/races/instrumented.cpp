@@ -145,9 +145,10 @@ void __tsan_ignore_thread_begin() {}
 void __tsan_ignore_thread_end() {}
 void __tsan_read_range(void* address, std::size_t bytes) { access(address, bytes, false, PLACE); }
 void __tsan_write_range(void* address, std::size_t bytes) { access(address, bytes, true, PLACE); }
-void __tsan_vptr_read(void** address) { access(address, sizeof(void*), false, PLACE); }
-void __tsan_vptr_update(void** address, void* value) {
-  if (*address != value) access(address, sizeof(void*), true, PLACE);  // destructors of base classes store it again
+void __tsan_vptr_read(const void* address) { access(address, sizeof(void*), false, PLACE); }
+void __tsan_vptr_update(const void* address, const void* value) {
+  if (std::memcmp(address, &value, sizeof(value)) != 0)
+    access(address, sizeof(void*), true, PLACE);  // destructors of base classes store it again
 }
 
 void* __tsan_memcpy(void* target, const void* source, std::size_t bytes) {

@@ -48,7 +48,7 @@ void separates(const void* data, std::size_t bytes);
 class Detection {
  public:
   explicit Detection(const Options& options);
-  ~Detection();
+  ~Detection();  // NOLINT(performance-trivially-destructible): it is where accesses are reported
   Detection(const Detection&) = delete;
   Detection& operator=(const Detection&) = delete;
 

@@ -3,6 +3,9 @@
 
 #include "simulation/cuts.hpp"
 
+#include "races/races.hpp"
+#include "schedule/levels.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,6 +66,13 @@ bool cut(Scenario& scenario, const std::string& part) {
     scenario.begins_with_failure = false;
   } else if (part == "preemption") {
     scenario.preempts_one_in = 0;
+  } else if (part == "places") {
+    scenario.ranks_of_domain = 0;
+  } else if (part == "mappings") {
+    scenario.has_mappings = false;
+    for (Fault& fault : scenario.faults) fault.is_in_work = false;
+  } else if (part == "stale") {
+    scenario.stale_one_in = 0;
   } else if (part == "replicas") {
     std::fill(scenario.replicas.begin(), scenario.replicas.end(), 1);
   } else if (const int rank = number_of(part, "rank=", scenario.ranks()); rank >= 0 && scenario.ranks() > 2) {
@@ -104,6 +114,9 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
   if (scenario.leaves_after_failure) cuts.emplace_back("departures");
   if (scenario.delays.slowest().count() > 0) cuts.emplace_back("delays");
   if (scenario.preempts_one_in > 0) cuts.emplace_back("preemption");
+  if (scenario.has_mappings) cuts.emplace_back("mappings");
+  if (scenario.ranks_of_domain > 0 && scenario.ranks() > detail::Levels::most_neighbours) cuts.emplace_back("places");
+  if (scenario.stale_one_in > 0 && races::is_available()) cuts.emplace_back("stale");
   if (std::any_of(scenario.replicas.begin(), scenario.replicas.end(), [](int count) { return count > 1; }))
     cuts.emplace_back("replicas");
   return cuts;

@@ -8,6 +8,8 @@
 #include <lockstep/core/tensor_view.hpp>
 
 #include "collectives/make_communicator.hpp"
+#include "races/races.hpp"
+#include "simulation/node_memory.hpp"
 #include "support/function_ref.hpp"
 #include "transport/loopback/loopback_transport.hpp"
 #include "virtual_time/virtual_time.hpp"
@@ -35,7 +37,8 @@ using std::chrono::nanoseconds;
 constexpr int group_of(int rank) { return rank + 1; }
 
 const Scenario* running = nullptr;
-std::array<bool, virtual_time::most_groups> stops_soon{};  ///< by group
+std::array<bool, virtual_time::most_groups> stops_soon{};        ///< by group
+std::array<int, virtual_time::most_groups> turns_before_stop{};  ///< by group: of work; 0: it does not stop in work
 
 Random& random_of_thread() {
   thread_local Random random(virtual_time::seed_of_thread());
@@ -47,15 +50,27 @@ void at_word() {
   if (running->preempts_one_in != 0 && random_of_thread().one_in(running->preempts_one_in)) virtual_time::preempt();
 }
 
-/// Inside of work on the memory of other ranks, which may take long where messages do. A rank that is about to stop
-/// does not stop here: threads cannot take their memory away from it.
+/// Whether the calling rank may stop and must not do so inside of work on the memory of other ranks: threads of one
+/// process cannot take their memory away from it.
+bool must_not_stop() { return !running->has_mappings && stops_soon[static_cast<std::size_t>(virtual_time::group())]; }
+
+/// Inside of work on the memory of other ranks, which may take long where messages do.
 void at_turn() {
-  if (stops_soon[static_cast<std::size_t>(virtual_time::group())]) return;
+  if (must_not_stop()) return;
+  int& turns = turns_before_stop[static_cast<std::size_t>(virtual_time::group())];
+  if (turns > 0 && --turns == 0) virtual_time::stop_group(virtual_time::group());
   at_word();
   const Delays& delays = running->delays;
   if (delays.slow_one_in == 0 || !random_of_thread().one_in(4 * delays.slow_one_in)) return;
   const auto most = static_cast<std::uint64_t>(delays.most_slow.count());
   std::this_thread::sleep_for(std::chrono::microseconds(random_of_thread().below(most)));
+}
+
+/// Where the code reports all accesses to atomics.
+void at_atomic() {
+  constexpr std::uint64_t accesses_of_a_word = 8;  // there are many more of them
+  if (running->preempts_one_in == 0 || must_not_stop()) return;
+  if (random_of_thread().one_in(running->preempts_one_in * accesses_of_a_word)) virtual_time::preempt();
 }
 
 constexpr detail::TestHooks hooks{.at_flag = at_word, .at_turn = at_turn};
@@ -65,11 +80,43 @@ float value_of(int operation, int replica, int element) {
   return static_cast<float>((operation * 7 + replica * 13 + element * 3) % 31 - 9);
 }
 
+/// The elements of a tensor.
+class Values {
+ public:
+  /// In the memory of the calling rank that it shares; on the heap if `memories` is null.
+  Values(NodeMemories* memories, int member, int count) : count_(static_cast<std::size_t>(count)) {
+    const std::size_t bytes = count_ * sizeof(float);
+    if (memories != nullptr) {
+      std::byte* const block = memories->allocate(member, bytes);
+      data_ = {reinterpret_cast<float*>(block), [memories, block, bytes](float*) { memories->free(block, bytes); }};
+    } else {
+      data_ = {new float[count_], std::default_delete<float[]>()};
+    }
+  }
+  [[nodiscard]] std::span<float> all() const noexcept { return {data_.get(), count_}; }
+  void has_been_read() const { races::read(data_.get(), count_ * sizeof(float)); }
+  void has_been_written() const { races::wrote(data_.get(), count_ * sizeof(float)); }
+  void fill(float value) const {
+    std::fill(all().begin(), all().end(), value);
+    has_been_written();
+  }
+
+ private:
+  std::shared_ptr<float> data_;
+  std::size_t count_;
+};
+
+/// Where the tensors of a rank are.
+struct Place {
+  NodeMemories* memories = nullptr;  ///< null: on the heap
+  int member = 0;                    ///< of its node
+};
+
 /// The tensors of one operation of one rank, and what they must be afterwards.
 class Buffers {
  public:
-  Buffers(const Operation& operation, int number, const ReplicaLayout& layout, int rank)
-      : operation_(operation), number_(number), layout_(layout), rank_(rank) {
+  Buffers(const Operation& operation, int number, const ReplicaLayout& layout, int rank, Place place)
+      : operation_(operation), number_(number), layout_(layout), rank_(rank), place_(place) {
     const int all = layout.replicas();
     const int local = layout.count(rank);
     const bool is_root = rank == operation.root;
@@ -89,35 +136,52 @@ class Buffers {
 
   /// After a failed call: its caller may change the inputs at once, and no rank writes to the outputs any more.
   void end_by_failure() {
-    for (std::vector<float>& values : values_) std::fill(values.begin(), values.end(), -1e9F);
-    left_ = results_;
+    for (const Values& values : values_) values.fill(-1e9F);
+    for (const Values& result : results_) {
+      result.has_been_read();
+      left_.emplace_back(result.all().begin(), result.all().end());
+    }
   }
   /// Whether the outputs are as they were after the failed call.
-  [[nodiscard]] bool is_left_alone() const { return results_ == left_; }
+  [[nodiscard]] bool is_left_alone() const {
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      if (!std::equal(left_[i].begin(), left_[i].end(), results_[i].all().begin())) return false;
+    }
+    return true;
+  }
 
   /// Empty if all results are right.
   [[nodiscard]] std::string wrong() const {
     for (std::size_t i = 0; i < results_.size(); ++i) {
-      for (std::size_t k = 0; k < results_[i].size(); ++k) {
+      results_[i].has_been_read();
+      const std::span<const float> result = results_[i].all();
+      for (std::size_t k = 0; k < result.size(); ++k) {
         const float expected = expected_at(static_cast<int>(i), static_cast<int>(k));
-        if (results_[i][k] != expected)
-          return fmt::format("element {} of output {} is {}, not {}", k, i, results_[i][k], expected);
+        if (result[k] != expected)
+          return fmt::format("element {} of output {} is {}, not {}", k, i, result[k], expected);
       }
     }
     return {};
   }
 
  private:
+  /// Every fourth operation is on private memory, which other ranks cannot see.
+  [[nodiscard]] Values make_values(int count) const {
+    return {number_ % 4 == 3 ? nullptr : place_.memories, place_.member, count};
+  }
+
   void make(int inputs, int input_count, int outputs, int output_count) {
     const int first = operation_.kind == Kind::broadcast ? 0 : layout_.first(rank_);
     for (int i = 0; i < inputs; ++i) {
-      std::vector<float>& values = values_.emplace_back(static_cast<std::size_t>(input_count));
+      const std::span<float> values = values_.emplace_back(make_values(input_count)).all();
       for (int k = 0; k < input_count; ++k) values[static_cast<std::size_t>(k)] = value_of(number_, first + i, k);
+      values_.back().has_been_written();
       inputs_.push_back({values.data(), DType::f32, Shape{input_count}, {}});
     }
     for (int i = 0; i < outputs; ++i) {
-      std::vector<float>& values = results_.emplace_back(static_cast<std::size_t>(output_count), -77.0F);
-      outputs_.push_back({values.data(), DType::f32, Shape{output_count}, {}});
+      const Values& values = results_.emplace_back(make_values(output_count));
+      values.fill(-77.0F);
+      outputs_.push_back({values.all().data(), DType::f32, Shape{output_count}, {}});
     }
   }
 
@@ -143,9 +207,10 @@ class Buffers {
   int number_;
   const ReplicaLayout& layout_;
   int rank_;
-  std::vector<std::vector<float>> values_;
-  std::vector<std::vector<float>> results_;
-  std::vector<std::vector<float>> left_;
+  Place place_;
+  std::vector<Values> values_;
+  std::vector<Values> results_;
+  std::vector<std::vector<float>> left_;  // contents of the results after a failure
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;
 };
@@ -191,6 +256,7 @@ class Job {
     failed_.resize(report_.ranks.size());
     running = &scenario;
     stops_soon = {};
+    turns_before_stop = {};
     for (int rank = 0; rank < scenario.ranks(); ++rank)
       stops_soon[static_cast<std::size_t>(group_of(rank))] = stops(rank);
   }
@@ -199,22 +265,32 @@ class Job {
     virtual_time::Options options;
     options.seed = scenario_.seed | 1;  // 0 would take turns in order
     options.longest = std::chrono::hours(1);
+    // a rank that died in its work goes on with it when the simulation ends it
+    const bool dies_in_work = std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [](const Fault& fault) {
+      return fault.kind == FaultKind::dies && fault.is_in_work;
+    });
     virtual_time::VirtualRun virtual_run(options);
+    const races::Detection detection({scenario_.seed, scenario_.stale_one_in, at_atomic, trace_});
     {
       detail::LoopbackHooks disturbances;
       disturbances.delay = [this](int, int) { return delay(); };
       disturbances.has_ended = [this](int observer, int rank) { return knows_of_end(observer, rank); };
-      auto transports = detail::make_loopback_transports(scenario_.node_leaders, true, disturbances);
+      if (scenario_.has_mappings) {
+        disturbances.make_groups = [this](int size, std::span<const detail::NodePlace> places) {
+          return NodeMemories::groups(memories_.emplace_back(std::make_shared<NodeMemories>(size)), places);
+        };
+      }
+      auto transports = detail::make_loopback_transports(scenario_.node_leaders, true, disturbances, places());
       std::vector<std::jthread> ranks;
       for (auto& transport : transports) ranks.emplace_back([this, &transport] { be_rank(std::move(transport)); });
       watch();
     }
-    for (int rank = 0; rank < scenario_.ranks(); ++rank) {
-      const auto& buffers = failed_[static_cast<std::size_t>(rank)];
-      if (buffers && outcome(rank).failure && !buffers->is_left_alone())
-        outcome(rank).wrong.emplace_back("outputs of a failed operation were written after its return");
-    }
+    if (!dies_in_work) look_at_outputs();
     report_.duration = virtual_time::now();
+    for (const races::Race& race : detection.races())
+      report_.races.push_back({race.text, {race.former_group - 1, race.later_group - 1}});
+    report_.accesses = detection.accesses();
+    report_.stale_loads = detection.stale_loads();
     report_.history = virtual_run.history();
     report_.turns = virtual_run.turns();
     return std::move(report_);
@@ -233,6 +309,26 @@ class Job {
   [[nodiscard]] bool stops(int rank) const {
     const Fault* const fault = fault_of(rank);
     return fault != nullptr && (fault->kind == FaultKind::stops || fault->kind == FaultKind::dies);
+  }
+
+  /// Where each rank runs.
+  [[nodiscard]] std::vector<detail::NodePlace> places() const {
+    std::vector<detail::NodePlace> places;
+    for (int rank = 0; rank < scenario_.ranks() && scenario_.ranks_of_domain > 0; ++rank) {
+      const int member = rank - scenario_.node_leaders[static_cast<std::size_t>(rank)];
+      const int domain = member / scenario_.ranks_of_domain;
+      places.push_back({domain / 2, domain});
+    }
+    return places;
+  }
+
+  [[nodiscard]] Place place_of(int rank) const {
+    if (!scenario_.has_mappings) return {};
+    const int leader = scenario_.node_leaders[static_cast<std::size_t>(rank)];
+    const auto is_leader = [this](int each) { return scenario_.node_leaders[static_cast<std::size_t>(each)] == each; };
+    std::size_t node = 0;  // memories are made in the order of the leaders; the ranks of a node are consecutive
+    for (int each = 0; each < leader; ++each) node += is_leader(each) ? 1 : 0;
+    return {memories_[node].get(), rank - leader};
   }
 
   /// The time that the next message takes.
@@ -259,6 +355,15 @@ class Job {
                 fmt::format(text, std::forward<Args>(args)...).c_str());
   }
 
+  /// No rank writes to the outputs of a failed operation any more.
+  void look_at_outputs() {
+    for (int rank = 0; rank < scenario_.ranks(); ++rank) {
+      const auto& buffers = failed_[static_cast<std::size_t>(rank)];
+      if (buffers && outcome(rank).failure && !buffers->is_left_alone())
+        outcome(rank).wrong.emplace_back("outputs of a failed operation were written after its return");
+    }
+  }
+
   /// Waits for the ranks that are not stopped, then lets the stopped ones go on and waits for them.
   void watch() {
     await([this](int rank) { return has_ended(rank) || (stops(rank) && virtual_time::stopped_since(group_of(rank))); });
@@ -266,6 +371,7 @@ class Job {
       if (const auto since = virtual_time::stopped_since(group_of(rank))) outcome(rank).fault_at = *since;
       if (dies(rank) && outcome(rank).fault_at) has_left_ = true;
     }
+    look_at_outputs();
     for (int rank = 0; rank < scenario_.ranks(); ++rank) virtual_time::continue_group(group_of(rank));
     await([this](int rank) { return has_ended(rank); });
     may_recover_ = true;
@@ -310,6 +416,7 @@ class Job {
       }
     }
     virtual_time::continue_group(group_of(rank));  // a stop that has not begun never begins
+    turns_before_stop[static_cast<std::size_t>(group_of(rank))] = 0;
     has_ended_[static_cast<std::size_t>(rank)] = 1;
     while (!may_recover_) std::this_thread::sleep_for(milliseconds(10));
     if (comm && report_.hangs.empty() && !has_left_) recover(*comm, rank);
@@ -339,7 +446,7 @@ class Job {
   void abort(const Communicator& comm, const Operation& operation, const Fault& fault) {
     const std::string text = fmt::format("no more bread on rank {}", fault.rank);
     if (fault.turns % 2 == 0) return comm.abort(text);
-    Buffers buffers(operation, fault.operation, layout_, fault.rank);
+    Buffers buffers(operation, fault.operation, layout_, fault.rank, place_of(fault.rank));
     const Item item = buffers.item();
     Request request = start(comm, operation, std::span(&item, 1));
     for (std::uint64_t turn = 0; turn < fault.turns % 8; ++turn) std::this_thread::yield();
@@ -360,7 +467,13 @@ class Job {
         say(rank, "{}", describe(scenario_, *fault));
         switch (fault->kind) {
           case FaultKind::dies:
-          case FaultKind::stops: virtual_time::stop_group(group_of(rank), fault->turns); break;
+          case FaultKind::stops:
+            if (fault->is_in_work) {
+              turns_before_stop[static_cast<std::size_t>(group_of(rank))] = turn_of_work(*fault);
+            } else {
+              virtual_time::stop_group(group_of(rank), fault->turns);
+            }
+            break;
           case FaultKind::is_late: std::this_thread::sleep_for(lateness(scenario_, *fault)); break;
           case FaultKind::aborts: return abort(*comm, operation, *fault);
           case FaultKind::leaves:
@@ -370,7 +483,7 @@ class Job {
           case FaultKind::calls_other: operation = fault->other; break;
         }
       }
-      auto& buffers = failed_[static_cast<std::size_t>(rank)].emplace(operation, k, layout_, rank);
+      auto& buffers = failed_[static_cast<std::size_t>(rank)].emplace(operation, k, layout_, rank, place_of(rank));
       try {
         call(*comm, operation, buffers.item());
       } catch (const Error&) {
@@ -391,7 +504,7 @@ class Job {
       static_cast<void>(comm.recover());
       for (int k = 0; k < 2; ++k) {
         const Operation operation{Kind::all_reduce, 100 + 4000 * k, 0, false};
-        Buffers buffers(operation, k, layout_, rank);
+        Buffers buffers(operation, k, layout_, rank, place_of(rank));
         call(comm, operation, buffers.item());
         if (std::string wrong = buffers.wrong(); !wrong.empty())
           outcome(rank).wrong.push_back("after recover: " + wrong);
@@ -409,6 +522,7 @@ class Job {
   bool trace_;
   Random delays_;
   ReplicaLayout layout_;
+  std::vector<std::shared_ptr<NodeMemories>> memories_;  // by node, if the scenario has mappings
   Report report_;
   // exactly one thread runs at a time
   std::vector<char> has_ended_;

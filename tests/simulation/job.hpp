@@ -9,6 +9,7 @@
 
 #include "simulation/scenario.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -36,9 +37,18 @@ struct Outcome {
       fault_at;  ///< when the fault of this rank began; none if it has none, or did not come to it
 };
 
+/// Two accesses of the same bytes that nothing orders (testing/races).
+struct Race {
+  std::string text;
+  std::array<int, 2> ranks{};  ///< -1: a thread of the simulation itself
+};
+
 struct Report {
   std::vector<Outcome> ranks;
   std::vector<std::string> hangs;  ///< ranks that had not ended when they should have
+  std::vector<Race> races;
+  std::uint64_t accesses = 0;     ///< that were checked
+  std::uint64_t stale_loads = 0;  ///< of atomics
   std::uint64_t history = 0;
   std::uint64_t turns = 0;
   std::chrono::nanoseconds duration{};

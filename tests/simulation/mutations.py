@@ -6,8 +6,9 @@
   mutations.py [--seconds S] [NAME...]   all patches of mutations/, or these; each search ends after S seconds (default: 300)
   mutations.py --check                   whether all patches apply to these sources
 
-A patch begins with a line "Breaks: PROPERTY", and may have a line "Options: OPTION..." for the simulator. The copy and its build are in
-build/mutations, so that a second call compiles only what the patches change. Ends with "N mutations, N found".
+A patch begins with a line "Breaks: PROPERTY", and may have a line "Options: OPTION..." for the simulator, and a line "Lane: tsan" if the
+simulator shall search for data races. The copy and its builds are in build/mutations, so that a second call compiles only what the patches
+change. Ends with "N mutations, N found".
 """
 
 import os
@@ -20,10 +21,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SCRATCH = os.path.join(ROOT, 'build/mutations')
-SOURCE, BUILD = os.path.join(SCRATCH, 'source'), os.path.join(SCRATCH, 'build')
-# what the simulator is compiled of, as quickly as possible
-OPTIONS = ['-Dtests=enabled', '-Dkernels=few', '-Dcuda=disabled', '-Dapps=disabled', '-Dbench=disabled', '-Dunity=on', '-Dunity_size=16',
-           '-Dbuildtype=debugoptimized', '-Doptimization=1', '-Ddebug=false']
+SOURCE = os.path.join(SCRATCH, 'source')
+FOLDERS = {'plain': 'build', 'tsan': 'build-tsan'}  # of the lanes of tests/run.sh
 SIMULATE = 'tests/simulation/simulate'
 
 
@@ -54,6 +53,7 @@ def check():
     faults = 0
     for name, path in patches([]):
         fault = patch(path, ROOT, '--check') or ('' if header(path, 'Breaks') else 'no line "Breaks: ..."')
+        fault = fault or ('' if (header(path, 'Lane') or 'plain') in FOLDERS else f'no lane {header(path, "Lane")} here')
         if fault:
             faults += 1
             print(f'{name}: {fault}')
@@ -78,15 +78,15 @@ def copy_sources():
         shutil.copy(source, target)
 
 
-def build():
-    done = subprocess.run(['ninja', '-C', BUILD, SIMULATE], capture_output=True, text=True, check=False)
+def build(lane):
+    done = subprocess.run(['sh', os.path.join(SOURCE, 'tests/run.sh'), '--targets', lane, SIMULATE], capture_output=True, text=True, check=False)
     return '' if done.returncode == 0 else done.stdout[-2000:]
 
 
-def search(options, seconds):
+def search(lane, options, seconds):
     """What shows the defect, and after how long; empty if nothing does."""
     begin = time.monotonic()
-    command = [os.path.join(BUILD, SIMULATE), '--first', '1', '--seconds', str(seconds), '--stop', *options]
+    command = [os.path.join(SOURCE, FOLDERS[lane], SIMULATE), '--first', '1', '--seconds', str(seconds), '--stop', *options]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace', timeout=seconds + 120, check=False)
     except subprocess.TimeoutExpired:
@@ -106,17 +106,14 @@ def main():
         seconds, arguments = int(arguments[1]), arguments[2:]
     chosen = patches(arguments)
     copy_sources()
-    if not os.path.exists(os.path.join(BUILD, 'build.ninja')):
-        subprocess.run(['meson', 'setup', *OPTIONS, BUILD, SOURCE], check=True, stdout=subprocess.DEVNULL)
-    if fault := build():
-        sys.exit(fault)
     count = 0
     for name, path in chosen:
         if fault := patch(path, SOURCE):
             sys.exit(f'mutations.py: {name}: {fault}')
+        lane = header(path, 'Lane') or 'plain'
         try:
-            fault = build()
-            shown, taken = ('', 0) if fault else search(header(path, 'Options').split(), seconds)
+            fault = build(lane)
+            shown, taken = ('', 0) if fault else search(lane, header(path, 'Options').split(), seconds)
         finally:
             patch(path, SOURCE, '-R')
         count += 1 if shown else 0

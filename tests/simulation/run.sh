@@ -5,6 +5,7 @@
 # Compiles the simulator of jobs and runs it.
 #
 #   sh tests/simulation/run.sh [OPTION...]           --help lists the options; README.md beside this file explains them
+#   sh tests/simulation/run.sh --races [OPTION...]   also searches for data races, which takes some ten times as long
 #   sh tests/simulation/run.sh --mutations [NAME...] plants one defect after another, and lets the simulator search for each
 
 set -eu
@@ -14,6 +15,18 @@ if [ "${1:-}" = --mutations ]; then
   shift
   exec python3 tests/simulation/mutations.py "$@"
 fi
-[ -f build/build.ninja ] || meson setup build -Dtests=enabled -Dkernels=few -Dcuda=disabled -Dunity=on -Doptimization=1 -Ddebug=false
-ninja -C build tests/simulation/simulate >build/simulate.log || { tail -n 30 build/simulate.log; exit 1; }
-exec build/tests/simulation/simulate "$@"
+lane=plain
+build=build
+if [ "${1:-}" = --races ]; then
+  shift
+  lane=tsan
+  build='build-tsan'
+fi
+log=$(mktemp)
+if ! sh tests/run.sh --targets "$lane" tests/simulation/simulate >"$log" 2>&1; then
+  tail -n 30 "$log"
+  rm -f "$log"
+  exit 1
+fi
+rm -f "$log"
+exec "$build"/tests/simulation/simulate "$@"

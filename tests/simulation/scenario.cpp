@@ -51,7 +51,7 @@ Fault any_fault(Random& random, const Scenario& scenario) {
 }
 
 /// Parts that have random numbers of their own, so that they change nothing in the others.
-enum class Part : std::uint8_t { delays, deaths, departures };
+enum class Part : std::uint8_t { delays, deaths, departures, mappings, places };
 
 Random random_of(std::uint64_t seed, Part part) {
   return Random(seed * 64 + static_cast<std::uint64_t>(part) + 0x9e3779b97f4a7c15U);
@@ -115,9 +115,21 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   for (Fault& fault : scenario.faults) {
     if (fault.kind == FaultKind::stops && of_deaths.one_in(2)) fault.kind = FaultKind::dies;
   }
+  constexpr std::array<std::uint64_t, 3> stale{0, 4, 40};
+  scenario.stale_one_in = stale[seed % stale.size()];
+  Random of_places = random_of(seed, Part::places);
+  scenario.ranks_of_domain = of_places.one_in(2) ? 0 : of_places.between(1, 5);
+  Random of_mappings = random_of(seed, Part::mappings);
+  scenario.has_mappings = of_mappings.one_in(2);
+  for (Fault& fault : scenario.faults) {
+    const bool can_be = fault.kind == FaultKind::stops || fault.kind == FaultKind::dies;
+    fault.is_in_work = can_be && scenario.has_mappings && of_mappings.one_in(2);
+  }
   scenario.leaves_after_failure = random_of(seed, Part::departures).one_in(2);
   return scenario;
 }
+
+int turn_of_work(const Fault& fault) { return static_cast<int>(fault.turns % 4) + 1; }
 
 std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault) {
   if (fault.delay > scenario.fail_after) return fault.delay;
@@ -138,9 +150,13 @@ std::string describe(const Scenario& scenario, const Fault& fault) {
   const std::string who = fmt::format("rank {} ", fault.rank);
   switch (fault.kind) {
     case FaultKind::dies:
-      return who + fmt::format("dies {} turns after operation {} begins", fault.turns, fault.operation);
-    case FaultKind::stops:
-      return who + fmt::format("stops {} turns after operation {} begins", fault.turns, fault.operation);
+    case FaultKind::stops: {
+      const std::string_view what = fault.kind == FaultKind::dies ? "dies" : "stops";
+      if (fault.is_in_work)
+        return who + fmt::format("{} in turn {} of its work from operation {} on", what, turn_of_work(fault),
+                                 fault.operation);
+      return who + fmt::format("{} {} turns after operation {} begins", what, fault.turns, fault.operation);
+    }
     case FaultKind::is_late:
       return who + fmt::format("is {} ms late for operation {}", lateness(scenario, fault).count(), fault.operation);
     case FaultKind::aborts: return who + fmt::format("aborts at operation {}", fault.operation);
@@ -154,11 +170,12 @@ std::string describe(const Scenario& scenario, const Fault& fault) {
 std::string describe(const Scenario& scenario) {
   const Delays& delays = scenario.delays;
   std::string text = fmt::format(
-      "{} ranks on {} nodes (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}{}\n"
+      "{} ranks{} on {} nodes{} (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}{}\n"
       "messages take at most {} us, one in {} at most {} us\n",
-      scenario.ranks(), scenario.nodes(), fmt::join(scenario.node_leaders, " "), fmt::join(scenario.replicas, " "),
-      scenario.preempts_one_in, scenario.warn_after.count(),
-      scenario.begins_with_failure ? ", begins with a failure" : "",
+      scenario.ranks(), scenario.has_mappings ? " with mappings" : "", scenario.nodes(),
+      scenario.ranks_of_domain == 0 ? "" : fmt::format(" with caches of {} ranks", scenario.ranks_of_domain),
+      fmt::join(scenario.node_leaders, " "), fmt::join(scenario.replicas, " "), scenario.preempts_one_in,
+      scenario.warn_after.count(), scenario.begins_with_failure ? ", begins with a failure" : "",
       scenario.leaves_after_failure ? ", ranks leave after an error" : "", delays.most.count(), delays.slow_one_in,
       delays.most_slow.count());
   for (std::size_t k = 0; k < scenario.operations.size(); ++k)

@@ -53,7 +53,8 @@ struct Fault {
   FaultKind kind = FaultKind::stops;
   int rank = 0;
   int operation = 0;
-  std::uint64_t turns = 0;               ///< of FaultKind::stops and dies
+  std::uint64_t turns = 0;  ///< of FaultKind::stops and dies
+  bool is_in_work = false;  ///< FaultKind::stops and dies happen in a turn of work on the memory of other ranks
   std::chrono::milliseconds delay = {};  ///< of FaultKind::is_late; see lateness()
   Operation other = {};                  ///< of FaultKind::calls_other
 };
@@ -78,6 +79,10 @@ struct Scenario {
   std::chrono::milliseconds fail_after{2000};
   std::chrono::milliseconds warn_after{20000};
   Delays delays;
+  /// A load of an atomic returns an older value in one of so many cases, where the code reports its accesses; 0: never.
+  std::uint64_t stale_one_in = 0;
+  int ranks_of_domain = 0;    ///< so many ranks of a node share a last-level cache, two caches are a socket; 0: all do
+  bool has_mappings = false;  ///< the ranks of a node see shared memory as processes do; else as threads of one process
   bool leaves_after_failure = false;  ///< a rank that gets an error destroys its communicator at once
   bool is_late_beyond_heartbeats =
       true;  ///< else a late rank comes before the others have sent heartbeats, or after the deadline
@@ -97,6 +102,8 @@ struct Limits {
 
 [[nodiscard]] Scenario scenario_of(std::uint64_t seed, const Limits& limits);
 
+/// In which turn of its work the rank of a fault that is_in_work stops.
+[[nodiscard]] int turn_of_work(const Fault& fault);
 /// How late the rank of a fault of kind is_late is: before the others send their probes, or later than the deadline.
 [[nodiscard]] std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault);
 

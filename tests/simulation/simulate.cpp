@@ -4,6 +4,7 @@
 // simulate [OPTION...]: runs simulated jobs, whose interleavings and faults follow from seeds, and checks what they
 // show.
 
+#include "races/races.hpp"
 #include "simulation/cuts.hpp"
 #include "simulation/job.hpp"
 #include "simulation/scenario.hpp"
@@ -30,6 +31,7 @@
 namespace {
 
 using namespace lockstep::simulation;
+namespace races = lockstep::races;
 
 constexpr std::string_view usage =
     R"(simulate [OPTION...]: simulated jobs, whose interleavings and faults follow from seeds
@@ -176,6 +178,8 @@ class Search {
     const Report report = run(scenario, arguments.trace);
     ++runs_;
     interleavings_.insert(report.history);
+    accesses_ += report.accesses;
+    stale_loads_ += report.stale_loads;
     for (const Outcome& outcome : report.ranks) faults_ += outcome.fault_at ? 1 : 0;
     const std::vector<std::string> found = lockstep::simulation::violations(scenario, report);
     if (found.empty()) return;
@@ -194,14 +198,20 @@ class Search {
 
   [[nodiscard]] std::uint64_t violations() const noexcept { return violations_; }
   [[nodiscard]] std::string summary() const {
-    return fmt::format("{} runs, {} interleavings, {} faults, {} violations", runs_, interleavings_.size(), faults_,
-                       violations_);
+    const std::string memory =
+        races::is_available()
+            ? fmt::format("{} accesses to memory checked, {} loads of older values\n", accesses_, stale_loads_)
+            : "";
+    return memory + fmt::format("{} runs, {} interleavings, {} faults, {} violations", runs_, interleavings_.size(),
+                                faults_, violations_);
   }
 
  private:
   std::uint64_t runs_ = 0;
   std::uint64_t faults_ = 0;
   std::uint64_t violations_ = 0;
+  std::uint64_t accesses_ = 0;
+  std::uint64_t stale_loads_ = 0;
   std::unordered_set<std::uint64_t> interleavings_;  // by the hash of their history
 };
 

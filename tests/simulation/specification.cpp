@@ -58,6 +58,15 @@ class Judge {
   }
 
   std::vector<std::string> all() {
+    // A rank that stops in its work goes on with it when the others have failed: it may read inputs that their callers
+    // change, and its results count for nothing.
+    const auto stops_in_work = [this](int rank) {
+      return std::any_of(scenario_.faults.begin(), scenario_.faults.end(),
+                         [rank](const Fault& fault) { return fault.rank == rank && fault.is_in_work; });
+    };
+    for (const Race& race : report_.races) {
+      if (std::none_of(race.ranks.begin(), race.ranks.end(), stops_in_work)) add("{}", race.text);
+    }
     for (const std::string& hang : report_.hangs) add("does not end: {}", hang);
     for (int rank = 0; rank < scenario_.ranks(); ++rank) judge(rank);
     if (report_.hangs.empty()) compare();

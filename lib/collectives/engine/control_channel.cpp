@@ -78,6 +78,7 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     gone_ranks_.push_back({received.source, true, control.failure.text.data(), control.epoch, control.sequence});
   if (control.epoch < epoch_) {
     if (control.kind == ControlKind::heartbeat) {
+      note_heartbeat(peers_[received.source], control);
       tell_end(received.source, control.epoch);
     } else if (control.kind == ControlKind::abort) {
       if (Failure failure = failure_of(control.failure); failure.is_loss()) late_loss_ = std::move(failure);
@@ -245,14 +246,16 @@ bool ControlChannel::has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_
 
 bool ControlChannel::responds(int rank, std::uint64_t epoch, std::int64_t sequence, Since since) const {
   const Peer& from = peer(rank);
-  if (!counts(from, since) || from.heartbeat_epoch != epoch || from.heartbeat_sequence < 0) return false;
-  return from.heartbeat_sequence >= sequence || from.heartbeat_operation == operation_;
+  if (!counts(from, since) || from.heartbeat_epoch > epoch || from.heartbeat_sequence < 0) return false;
+  const bool is_here = from.heartbeat_epoch == epoch && from.heartbeat_sequence >= sequence;
+  return is_here || from.heartbeat_operation == operation_;
 }
 
 std::span<const int> ControlChannel::awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence,
                                                 Since since) const {
   const Peer& from = peer(rank);
-  if (!responds(rank, epoch, sequence, since) || from.heartbeat_sequence > sequence) return {};
+  if (!responds(rank, epoch, sequence, since)) return {};
+  if (from.heartbeat_epoch == epoch && from.heartbeat_sequence > sequence) return {};
   return from.awaited;
 }
 

@@ -66,6 +66,8 @@ bool cut(Scenario& scenario, const std::string& part) {
     scenario.begins_with_failure = false;
   } else if (part == "preemption") {
     scenario.preempts_one_in = 0;
+  } else if (part == "recovery") {
+    scenario.recovers_at_once = false;
   } else if (part == "places") {
     scenario.ranks_of_domain = 0;
   } else if (part == "mappings") {
@@ -114,6 +116,7 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
   if (scenario.leaves_after_failure) cuts.emplace_back("departures");
   if (scenario.delays.slowest().count() > 0) cuts.emplace_back("delays");
   if (scenario.preempts_one_in > 0) cuts.emplace_back("preemption");
+  if (scenario.recovers_at_once) cuts.emplace_back("recovery");
   if (scenario.has_mappings) cuts.emplace_back("mappings");
   if (scenario.ranks_of_domain > 0 && scenario.ranks() > detail::Levels::most_neighbours) cuts.emplace_back("places");
   if (scenario.stale_one_in > 0 && races::is_available()) cuts.emplace_back("stale");

@@ -415,11 +415,35 @@ class Job {
         comm.reset();
       }
     }
+    // A rank that has completed all of its operations learns in one more of a failure, or of none.
+    if (scenario_.recovers_at_once && comm &&
+        (outcome(rank).failure || has_aborted(rank) || !completes_barrier(*comm, rank)))
+      recover(*comm, rank);
     virtual_time::continue_group(group_of(rank));  // a stop that has not begun never begins
     turns_before_stop[static_cast<std::size_t>(group_of(rank))] = 0;
     has_ended_[static_cast<std::size_t>(rank)] = 1;
     while (!may_recover_) std::this_thread::sleep_for(milliseconds(10));
-    if (comm && report_.hangs.empty() && !has_left_) recover(*comm, rank);
+    if (!scenario_.recovers_at_once && comm && report_.hangs.empty() && !has_left_) recover(*comm, rank);
+    // a communicator that is destroyed here would be one that its rank has left
+    ++at_end_;
+    while (at_end_ < scenario_.ranks()) std::this_thread::sleep_for(milliseconds(10));
+  }
+
+  [[nodiscard]] bool has_aborted(int rank) const {
+    const Fault* const fault = fault_of(rank);
+    return fault != nullptr && fault->kind == FaultKind::aborts &&
+           report_.ranks[static_cast<std::size_t>(rank)].fault_at;
+  }
+
+  bool completes_barrier(const Communicator& comm, int rank) {
+    try {
+      comm.barrier();
+      return true;
+    } catch (const Error& error) {
+      outcome(rank).failure = failure_of(error, outcome(rank).completed);
+      say(rank, "the last barrier failed: {}", error.what());
+      return false;
+    }
   }
 
   static Failure failure_of(const Error& error, int operation) {
@@ -513,9 +537,6 @@ class Job {
       outcome(rank).after = failure_of(error, -1);
       say(rank, "after recover: {}", error.what());
     }
-    // a communicator that is destroyed here would be one that its rank has left
-    ++recovered_;
-    while (recovered_ < scenario_.ranks()) std::this_thread::sleep_for(milliseconds(10));
   }
 
   const Scenario& scenario_;
@@ -529,7 +550,7 @@ class Job {
   std::vector<std::optional<Buffers>> failed_;  // by rank: those of its last operation, unless it has completed it
   bool may_recover_ = false;
   bool has_left_ = false;
-  int recovered_ = 0;
+  int at_end_ = 0;
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ Fault any_fault(Random& random, const Scenario& scenario) {
 }
 
 /// Parts that have random numbers of their own, so that they change nothing in the others.
-enum class Part : std::uint8_t { delays, deaths, departures, mappings, places };
+enum class Part : std::uint8_t { delays, deaths, departures, mappings, places, recovery };
 
 Random random_of(std::uint64_t seed, Part part) {
   return Random(seed * 64 + static_cast<std::uint64_t>(part) + 0x9e3779b97f4a7c15U);
@@ -126,6 +126,7 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
     fault.is_in_work = can_be && scenario.has_mappings && of_mappings.one_in(2);
   }
   scenario.leaves_after_failure = random_of(seed, Part::departures).one_in(2);
+  scenario.recovers_at_once = !scenario.leaves_after_failure && random_of(seed, Part::recovery).one_in(2);
   return scenario;
 }
 
@@ -176,8 +177,10 @@ std::string describe(const Scenario& scenario) {
       scenario.ranks_of_domain == 0 ? "" : fmt::format(" with caches of {} ranks", scenario.ranks_of_domain),
       fmt::join(scenario.node_leaders, " "), fmt::join(scenario.replicas, " "), scenario.preempts_one_in,
       scenario.warn_after.count(), scenario.begins_with_failure ? ", begins with a failure" : "",
-      scenario.leaves_after_failure ? ", ranks leave after an error" : "", delays.most.count(), delays.slow_one_in,
-      delays.most_slow.count());
+      scenario.leaves_after_failure ? ", ranks leave after an error"
+      : scenario.recovers_at_once   ? ", ranks recover at once"
+                                    : "",
+      delays.most.count(), delays.slow_one_in, delays.most_slow.count());
   for (std::size_t k = 0; k < scenario.operations.size(); ++k)
     text += fmt::format("operation {}: {}\n", k, describe(scenario.operations[k]));
   for (const Fault& fault : scenario.faults) text += describe(scenario, fault) + "\n";

@@ -83,6 +83,8 @@ struct Scenario {
   std::uint64_t stale_one_in = 0;
   int ranks_of_domain = 0;    ///< so many ranks of a node share a last-level cache, two caches are a socket; 0: all do
   bool has_mappings = false;  ///< the ranks of a node see shared memory as processes do; else as threads of one process
+  /// A rank that gets an error, or has aborted, calls recover at once, and goes on; else when all others have ended.
+  bool recovers_at_once = false;
   bool leaves_after_failure = false;  ///< a rank that gets an error destroys its communicator at once
   bool is_late_beyond_heartbeats =
       true;  ///< else a late rank comes before the others have sent heartbeats, or after the deadline

@@ -84,7 +84,7 @@ class Judge {
   void judge(int rank) {
     const Outcome& seen = outcome(rank);
     for (const std::string& wrong : seen.wrong) add("rank {}: a wrong result: {}", rank, wrong);
-    if (seen.after) add("rank {}: after recover: {}", rank, seen.after->text);
+    if (seen.after) judge_recovery(rank, seen);
     const bool has_completed = seen.completed == static_cast<int>(scenario_.operations.size());
     if (!seen.failure) {
       const bool may_end = has_completed || contains(culprits_, rank);
@@ -102,6 +102,22 @@ class Judge {
           std::chrono::duration<double>(failure.at - latest_fault_).count(), failure.text);
     }
     judge_names(rank, failure);
+  }
+
+  /// Ranks that recover at once do so without those that take no part any more. A late rank may come too late.
+  void judge_recovery(int rank, const Outcome& seen) {
+    const auto may_be_missing = [this](const Fault& fault) {
+      return contains(culprits_, fault.rank) && fault.kind != FaultKind::aborts && fault.kind != FaultKind::calls_other;
+    };
+    const Failure& failure = *seen.after;
+    if (!scenario_.recovers_at_once || std::none_of(scenario_.faults.begin(), scenario_.faults.end(), may_be_missing))
+      return add("rank {}: after recover: {}", rank, failure.text);
+    if (contains(culprits_, rank)) return;
+    judge_names(rank, failure);
+    const auto begin = seen.failure ? seen.failure->at : latest_fault_;
+    if (failure.at > begin + 2 * time_to_notice())
+      add("rank {} fails to recover {:.3f} s after its failure: {}", rank,
+          std::chrono::duration<double>(failure.at - begin).count(), failure.text);
   }
 
   /// How long after the last fault the others fail at the latest. A rank that says itself that it takes no further

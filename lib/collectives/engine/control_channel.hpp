@@ -121,8 +121,8 @@ class ControlChannel {
     is_probed_ = false;  // a heartbeat of this operation or of a later one asks as well
   }
   /// Whether `rank` waits in an operation of `epoch` or of an earlier epoch: its last heartbeat has arrived in this
-  /// wait, and is of operation `sequence` or a later one, or it has arrived since this rank began to wait in `sequence`.
-  /// An older heartbeat of an earlier operation says nothing: the rank may have completed that operation.
+  /// wait, and is of operation `sequence` or a later one, or it has arrived since this rank began to wait in
+  /// `sequence`. An older heartbeat of an earlier operation says nothing: the rank may have completed that operation.
   [[nodiscard]] bool responds(int rank, std::uint64_t epoch, std::int64_t sequence, Since since = Since::wait) const;
   /// The ranks for which `rank` waits, according to its last heartbeat, if it responds and is not in a later operation.
   [[nodiscard]] std::span<const int> awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence,

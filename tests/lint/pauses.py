@@ -34,6 +34,7 @@ REAL = {
     'device': 'forks, and lets threads race',
     'fake_processes': 'waits for another process',
     'processes': 'waits for other processes and for signals',
+    'races': 'its tests make their runs themselves',
     'virtual_time': 'its tests make their runs themselves',
 }
 

@@ -76,6 +76,7 @@ Detector* active_detector() noexcept {
 void Detector::begin(const Options& options) {
   options_ = options;
   threads_.clear();
+  self_number_ = -1;
   of_ended_threads_.clear();
   in_order_.clear();
   objects_.clear();
@@ -97,7 +98,13 @@ Detector::Thread& Detector::thread(int number) {
   return threads_[index];
 }
 
-Detector::Thread& Detector::self() { return thread(vt::self->number); }
+Detector::Thread& Detector::self() {
+  if (vt::self->number != self_number_) {
+    self_number_ = vt::self->number;
+    self_ = &thread(self_number_);
+  }
+  return *self_;
+}
 
 std::uint64_t Detector::random(std::uint64_t count) noexcept {
   random_ ^= random_ << 13;  // xorshift64
@@ -194,7 +201,7 @@ void Detector::note(std::uintptr_t address, std::size_t bytes, const Access& acc
 
 void Detector::access(const void* address, std::size_t bytes, bool is_write, const void* place) {
   if (bytes == 0 || is_own_stack(number_of(address))) return;
-  const Access access{step_of(vt::self->number), place, is_write, false};
+  const Access access{own_step(), place, is_write, false};
   if (views_.empty()) return note(number_of(address), bytes, access);
   const auto* data = static_cast<const std::byte*>(address);
   while (bytes > 0) {  // in parts, since each page may be a separate one
@@ -249,7 +256,7 @@ void Detector::acquire(const VectorClock& released, int order) {
 Store Detector::make_store(std::uint64_t value, int order) {
   Thread& here = self();
   const int number = vt::self->number;
-  Store store{value, step_of(number), vt::scheduler().now(), releases_by(order) ? here.clock : here.of_release_fence};
+  Store store{value, own_step(), vt::scheduler().now(), releases_by(order) ? here.clock : here.of_release_fence};
   here.clock.advance(number);
   return store;
 }
@@ -262,7 +269,7 @@ void Detector::at_atomic(const void* address, std::size_t bytes, bool is_write, 
     options_.at_atomic();
     Inside::is_inside = true;
   }
-  note(common_address(address), bytes, {step_of(vt::self->number), place, is_write, true});
+  note(common_address(address), bytes, {own_step(), place, is_write, true});
 }
 
 std::uint64_t Detector::load(const void* address, std::uint64_t value, int order) {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -73,7 +74,10 @@ class Detector {
 
   [[nodiscard]] Thread& self();
   [[nodiscard]] Thread& thread(int number);
-  [[nodiscard]] Step step_of(int number) { return {number, thread(number).clock.of(number)}; }
+  [[nodiscard]] Step own_step() {
+    const VectorClock& clock = self().clock;
+    return {self_number_, clock.of(self_number_)};
+  }
   [[nodiscard]] bool is_own_stack(std::uintptr_t address);
   [[nodiscard]] bool is_of_a_stack(std::uintptr_t address) const noexcept;
   [[nodiscard]] std::uintptr_t common_address(const void* address) const noexcept;
@@ -94,7 +98,9 @@ class Detector {
   static constexpr std::size_t page_bytes = 4096;
 
   Options options_;
-  std::vector<Thread> threads_;
+  std::deque<Thread> threads_;
+  Thread* self_ = nullptr;  // of the thread that called last
+  int self_number_ = -1;
   VectorClock of_ended_threads_;  // whose stacks later threads may get
   VectorClock in_order_;          // of fences that are sequentially consistent
   std::map<std::uintptr_t, VectorClock> objects_;

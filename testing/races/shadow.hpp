@@ -57,7 +57,7 @@ class Shadow {
 
   void clear() noexcept {
     pages_.clear();
-    last_ = nullptr;
+    recent_.fill({});
     cells_.clear();
     free_ = none;
   }
@@ -78,12 +78,12 @@ class Shadow {
   };
 
   [[nodiscard]] Page* find(std::uintptr_t number) noexcept {
-    if (last_ != nullptr && last_number_ == number) return last_;
+    Recent& recent = recent_[number % recent_.size()];
+    if (recent.page != nullptr && recent.number == number) return recent.page;
     const auto found = pages_.find(number);
     if (found == pages_.end()) return nullptr;
-    last_number_ = number;
-    last_ = found->second.get();
-    return last_;
+    recent = {number, found->second.get()};
+    return recent.page;
   }
   /// The first cell of a granule.
   [[nodiscard]] std::uint32_t& first_of(std::uintptr_t key) {
@@ -139,8 +139,11 @@ class Shadow {
   }
 
   std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;  // by address
-  std::uintptr_t last_number_ = 0;
-  Page* last_ = nullptr;  // the page that was found last
+  struct Recent {
+    std::uintptr_t number = 0;
+    Page* page = nullptr;
+  };
+  std::array<Recent, 256> recent_;  // pages that were found not long ago
   std::vector<Cell> cells_;
   std::uint32_t free_ = none;  // the first cell that is not in use
 };

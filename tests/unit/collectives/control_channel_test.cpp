@@ -52,6 +52,24 @@ TEST(ControlChannel, tells_a_rank_that_waits_in_an_ended_epoch_how_it_has_ended)
   EXPECT_EQ(channels[0].abort_record(0, 3)->text, "rank 7 has died");
 }
 
+TEST(ControlChannel, knows_for_whom_a_rank_of_an_earlier_epoch_waits) {
+  const auto ends = make_loopback_transports(3, false);
+  std::deque<ControlChannel> channels;
+  for (const auto& end : ends) channels.emplace_back(*end);
+  channels[1].send_heartbeat(0, 2, {.awaited = {2}});
+  channels[0].poll();
+  channels[0].enter_epoch(1, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[0].begin_operation();
+  EXPECT_FALSE(channels[0].responds(1, 1, 0));  // it may have completed that operation
+  channels[1].send_heartbeat(0, 2, {.awaited = {2}});
+  channels[0].poll();
+  EXPECT_TRUE(channels[0].responds(1, 1, 0));
+  const auto awaited = channels[0].awaited_by(1, 1, 0);
+  EXPECT_EQ(std::vector(awaited.begin(), awaited.end()), std::vector{2});
+  EXPECT_FALSE(channels[0].has_heartbeat_of(1, 1, 0));  // it has not come here
+  EXPECT_FALSE(channels[0].has_come(1, 1, 0));
+}
+
 TEST(ControlChannel, tells_with_a_departure_how_the_epoch_before_has_ended) {
   const Failure death{Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}};
   const Failure departure{Code::unavailable, "rank 1 has left", {1, -1, "barrier", 0}, Ends::communicator_here};

@@ -86,5 +86,31 @@ TEST(LoopbackHooks, say_which_processes_of_a_node_have_ended) {
   EXPECT_EQ(make_loopback_transports(2, true)[0]->process_of(1), nullptr);
 }
 
+TEST(NodeGroup, knows_which_of_the_processes_that_it_watches_have_ended) {
+  bool has_ended = false;
+  LoopbackHooks hooks;
+  hooks.has_ended = [&has_ended](int, int rank) { return rank == 1 && has_ended; };
+  const auto ends = make_loopback_transports({0, 0, 0}, true, hooks);
+  NodeGroup& group = *ends[0]->node_group();
+  EXPECT_FALSE(group.has_ended(1));
+  group.watch(1, ends[0]->process_of(1));
+  EXPECT_FALSE(group.has_ended(1));
+  has_ended = true;
+  EXPECT_TRUE(group.has_ended(1));
+  EXPECT_FALSE(group.has_ended(2));  // nothing is known of it
+}
+
+TEST(LoopbackHooks, make_the_node_groups) {
+  std::vector<std::size_t> places;
+  LoopbackHooks hooks;
+  hooks.make_groups = [&places](int size, std::span<const NodePlace> here) {
+    places.push_back(here.size());
+    return make_thread_groups(size, here);
+  };
+  const auto ends = make_loopback_transports({0, 0, 2}, true, hooks, {{0, 0}, {0, 1}, {0, 0}});
+  EXPECT_EQ(places, (std::vector<std::size_t>{2, 1}));
+  EXPECT_NE(ends[0]->local_group(), nullptr);
+}
+
 }  // namespace
 }  // namespace lockstep::test

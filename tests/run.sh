@@ -29,7 +29,8 @@ case ${1:-} in
     lanes=changed
     base=$(git rev-parse --verify --quiet "${2:-}^{commit}") || { echo "tests/run.sh: no commit ${2:-}" >&2; exit 2; } ;;
   --build) shift; lanes=$*; only_build=yes ;;  # of this script: compiles for these lanes, and says of each when it is done
-  --targets) lanes=$2; shift 2; only_build=yes; only_targets=$* ;;  # for other scripts: compiles these targets of ninja in the folder of a lane
+  # for other scripts: --targets LANE TARGET... compiles targets of ninja in the folder of a lane
+  --targets) lanes=${2:?LANE}; only_targets=${3:?TARGET}; shift 2; only_targets=$*; only_build=yes ;;
   *) sed -n '5,13s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
 esac
 groups='build test data'
@@ -186,7 +187,7 @@ lane_plain() {
     return
   fi
   mkdir -p build
-  rm -f build/passed
+  [ -n "$only_build" ] || rm -f build/passed
   touch build/started
   suites="without $not_plain"
   build plain build && check_plain plain || return

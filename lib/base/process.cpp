@@ -56,6 +56,7 @@ struct ProcStat {
   bool is_readable = false;
   char state = '?';
   std::uint64_t start_time = 0;
+  int threads = 0;
   int wait_status = 0;
 
   explicit ProcStat(std::int64_t number) noexcept {
@@ -70,12 +71,14 @@ struct ProcStat {
     constexpr int state_field = 3;
     for (int field = state_field; !text.empty(); ++field) {
       const std::string_view word = text.substr(0, text.find_first_of(" \n"));
+      if (field == 20) std::from_chars(word.data(), word.data() + word.size(), threads);
       if (field == 22) std::from_chars(word.data(), word.data() + word.size(), start_time);
       if (field == 52) std::from_chars(word.data(), word.data() + word.size(), wait_status);
       text.remove_prefix(std::min(word.size() + 1, text.size()));
     }
   }
-  [[nodiscard]] bool has_ended() const noexcept { return state == 'Z' || state == 'X'; }
+  /// The first thread of a process may have ended before the others.
+  [[nodiscard]] bool has_ended() const noexcept { return (state == 'Z' && threads <= 1) || state == 'X'; }
 };
 
 /// Whether the process with `id` has ended and its parent has waited for it. `now` is the current /proc entry of the
@@ -164,7 +167,8 @@ bool ProcessWatch::has_ended() const noexcept {
   if (had_ended_) return true;
   if (descriptor_ >= 0) {
     pollfd event{descriptor_, POLLIN, 0};
-    return poll(&event, 1, 0) > 0;
+    const int ready = poll(&event, 1, 0);
+    if ((event.revents & POLLNVAL) == 0) return ready > 0;  // else the program has closed the descriptor
   }
   const ProcStat now(id_.number);
   return is_gone(now, id_) || now.has_ended();

@@ -199,8 +199,8 @@ void write_and_log(Write& write, const std::string& reason) noexcept {
                   directory, contents.job, directory);
     };
     // Only the lowest rank with a file in the directory logs the directory. Rank 0 does so before its failure is
-    // thrown, since its program may end then. A higher rank waits for the files of lower ranks; its program may end
-    // during this wait.
+    // thrown, because its program may end right afterwards. A higher rank waits for the files of lower ranks; its
+    // program may end during this wait.
     if (contents.rank <= 0 && is_first) log();
     write.end();
     if (contents.rank <= 0 || !is_first) return;

@@ -39,45 +39,58 @@ class Atomic {
   [[nodiscard]] const Store& last() const noexcept { return stores_[(count_ - 1) % depth]; }
 
   void add(Store store, bool is_sequentially_consistent) {
-    const int thread = store.step.thread;
+    const Step step = store.step;
+    for (Seen& seen : seen_) seen[count_ % depth] = 0;  // they have seen a store that is no longer known
     stores_[count_ % depth] = std::move(store);
     ++count_;
-    see(thread, count_ - 1);
+    if (step.number > 0) see(step, count_ - 1);
     if (is_sequentially_consistent) last_in_order_ = count_ - 1;
   }
 
-  /// The number of stores, from the last one on, of which a load may return the value of any.
-  [[nodiscard]] std::size_t candidates(int thread, const VectorClock& clock, bool is_sequentially_consistent,
-                                       std::int64_t now) const {
+  /// The number of stores, from the last one on, of which a load may return the value of any. `clock` is that of the
+  /// loading thread; `ordered`, what comes before the load in the order of sequentially consistent operations.
+  [[nodiscard]] std::size_t candidates(const VectorClock& clock, const VectorClock& ordered,
+                                       bool is_sequentially_consistent, std::int64_t now) const {
     std::size_t first = count_ > depth ? count_ - depth : 0;
-    first = std::max(first, seen(thread));
     if (is_sequentially_consistent) first = std::max(first, last_in_order_);
     std::size_t index = count_ - 1;
-    while (index > first && !clock.has(at(index).step) && now - at(index).time < longest_delay) --index;
+    while (index > first && !comes_before(at(index).step, clock, ordered) && now - at(index).time < longest_delay)
+      --index;
+    // not older than what a thread has seen before the load
+    for (std::size_t thread = 0; thread < seen_.size() && index + 1 < count_; ++thread) {
+      for (std::size_t seen = count_ - 1; seen > index; --seen) {
+        const std::uint32_t number = seen_[thread][seen % depth];
+        if (number != 0 && clock.has({static_cast<int>(thread), number})) index = seen;
+      }
+    }
     return count_ - index;
   }
-  /// The store that is `steps` before the last one, which `thread` now sees.
-  const Store& look(int thread, std::size_t steps) {
-    see(thread, count_ - 1 - steps);
-    return at(count_ - 1 - steps);
+  /// The store that is `back` before the last one, which the thread of `step` sees in this step.
+  const Store& look(Step step, std::size_t back, bool is_sequentially_consistent) {
+    const std::size_t index = count_ - 1 - back;
+    see(step, index);
+    if (is_sequentially_consistent) last_in_order_ = std::max(last_in_order_, index);
+    return at(index);
   }
 
  private:
   [[nodiscard]] const Store& at(std::size_t index) const noexcept { return stores_[index % depth]; }
-  [[nodiscard]] std::size_t seen(int thread) const noexcept {
-    const auto index = static_cast<std::size_t>(thread);
-    return index < seen_.size() ? seen_[index] : 0;
+  [[nodiscard]] static bool comes_before(Step step, const VectorClock& clock, const VectorClock& ordered) noexcept {
+    return clock.has(step) || ordered.has(step);
   }
-  void see(int thread, std::size_t store) {
-    const auto index = static_cast<std::size_t>(thread);
-    if (index >= seen_.size()) seen_.resize(index + 1);
-    seen_[index] = store;
+  void see(Step step, std::size_t store) {
+    const auto thread = static_cast<std::size_t>(step.thread);
+    if (thread >= seen_.size()) seen_.resize(thread + 1);
+    std::uint32_t& first = seen_[thread][store % depth];
+    if (first == 0) first = step.number;
   }
 
   std::array<Store, depth> stores_;
   std::size_t count_ = 0;          // stores up to now
-  std::size_t last_in_order_ = 0;  // the last sequentially consistent store
-  std::vector<std::size_t> seen_;  // by thread: the last store that it has seen
+  std::size_t last_in_order_ = 0;  // the last sequentially consistent store, or a later one that such a load has seen
+  /// By store, as stores_: the first step in which a thread has seen it; 0: it has not.
+  using Seen = std::array<std::uint32_t, depth>;
+  std::vector<Seen> seen_;  // by thread
 };
 
 /// By address.

@@ -84,7 +84,7 @@ void Detector::begin(const Options& options) {
   shadow_.clear();
   views_.clear();
   separate_pages_.clear();
-  places_.clear();
+  pairs_.clear();
   races_.clear();
   accesses_ = 0;
   stale_loads_ = 0;
@@ -123,7 +123,12 @@ void Detector::has_created(int created) {
   self().clock.advance(vt::self->number);
 }
 
-void Detector::ends() { of_ended_threads_.join(self().clock); }
+void Detector::ends() {
+  Thread& here = self();
+  of_ended_threads_.join(here.clock);
+  if (here.stack_end != 0) shadow_.forget(here.stack_begin, here.stack_end - here.stack_begin);
+  here.stack_begin = here.stack_end = 0;
+}
 void Detector::has_joined(int ended) { self().clock.join(VectorClock(thread(ended).clock)); }
 void Detector::has_acquired(const void* object) { self().clock.join(objects_[number_of(object)]); }
 void Detector::releases(const void* object) {
@@ -134,8 +139,8 @@ void Detector::releases(const void* object) {
 void Detector::fence(int order) {
   Thread& here = self();
   if (acquires(order)) here.clock.join(here.of_relaxed_loads);
-  if (order == __ATOMIC_SEQ_CST) {
-    here.clock.join(in_order_);
+  if (order == __ATOMIC_SEQ_CST) {  // it orders nothing by itself, but limits what later loads may return
+    here.ordered.join(in_order_);
     in_order_.join(here.clock);
   }
   if (releases_by(order)) {
@@ -213,24 +218,31 @@ void Detector::access(const void* address, std::size_t bytes, bool is_write, con
 }
 
 void Detector::forget(const void* address, std::size_t bytes) {
-  if (bytes == 0) return;
-  const std::uintptr_t first = common_address(address);
-  shadow_.forget(first, bytes);
-  atomics_.forget(first, bytes);
-  objects_.erase(objects_.lower_bound(first), objects_.lower_bound(first + bytes));
+  const auto* data = static_cast<const std::byte*>(address);
+  while (bytes > 0) {  // in parts, as in `access`
+    const std::size_t count = views_.empty() ? bytes : std::min(bytes, page_bytes - number_of(data) % page_bytes);
+    const std::uintptr_t first = common_address(data);
+    shadow_.forget(first, count);
+    atomics_.forget(first, count);
+    objects_.erase(objects_.lower_bound(first), objects_.lower_bound(first + count));
+    data += count;
+    bytes -= count;
+  }
 }
 
 void Detector::report(const Access& former, const Access& later, std::size_t bytes) {
-  const std::pair places(former.place, later.place);
-  if (races_.size() == most_races || std::find(places_.begin(), places_.end(), places) != places_.end()) return;
-  places_.push_back(places);
-  const auto describe = [this](const Access& access) {
+  const std::array groups{thread(former.step.thread).group, thread(later.step.thread).group};
+  const Pair pair{former.place, later.place, groups};
+  if (races_.size() == most_races || std::find(pairs_.begin(), pairs_.end(), pair) != pairs_.end()) return;
+  pairs_.push_back(pair);
+  const auto describe = [](const Access& access, int group) {
     return fmt::format("{}{} of thread {} (group {}) in {}", access.is_atomic ? "atomic " : "",
-                       access.is_write ? "write" : "read", access.step.thread, thread(access.step.thread).group,
-                       vt::function_at(access.place));
+                       access.is_write ? "write" : "read", access.step.thread, group, vt::function_at(access.place));
   };
-  races_.push_back({fmt::format("data race of {} bytes: a {}, and then a {}", bytes, describe(former), describe(later)),
-                    thread(former.step.thread).group, thread(later.step.thread).group});
+  races_.push_back({fmt::format("data race of {} bytes: first {}, then {}", bytes, describe(former, groups[0]),
+                                describe(later, groups[1])),
+                    {groups[0], former.is_write},
+                    {groups[1], later.is_write}});
   if (!options_.prints_stacks) return;
   vt::print_line("%s", races_.back().text.c_str());
   vt::print_this_stack();
@@ -261,43 +273,49 @@ Store Detector::make_store(std::uint64_t value, int order) {
   return store;
 }
 
-void Detector::at_atomic(const void* address, std::size_t bytes, bool is_write, const void* place) {
+void Detector::at_atomic(const void* address) {
   self().group = vt::self->group;
-  if (is_own_stack(number_of(address))) return;
-  if (options_.at_atomic != nullptr) {
-    Inside::is_inside = false;
-    options_.at_atomic();
-    Inside::is_inside = true;
-  }
-  note(common_address(address), bytes, {own_step(), place, is_write, true});
+  if (options_.at_atomic == nullptr || is_own_stack(number_of(address))) return;
+  Inside::is_inside = false;
+  options_.at_atomic();
+  Inside::is_inside = true;
 }
 
-std::uint64_t Detector::load(const void* address, std::uint64_t value, int order) {
+void Detector::note_atomic(const void* address, std::size_t bytes, bool is_write, const void* place) {
+  if (!is_own_stack(number_of(address))) note(common_address(address), bytes, {own_step(), place, is_write, true});
+}
+
+std::uint64_t Detector::load(const void* address, std::uint64_t value, int order, bool must_be_last) {
   Atomic& loaded = atomic(address, value);
-  const int number = vt::self->number;
+  Thread& here = self();
+  const bool is_in_order = order == __ATOMIC_SEQ_CST;
   std::size_t back = 0;
-  if (options_.stale_one_in != 0) {
-    const std::size_t candidates =
-        loaded.candidates(number, self().clock, order == __ATOMIC_SEQ_CST, vt::scheduler().now());
-    if (candidates > 1 && random(options_.stale_one_in) == 0) back = random(candidates);
+  if (options_.stale_one_in != 0 && !must_be_last) {
+    if (is_in_order) here.ordered.join(in_order_);
+    const std::size_t candidates = loaded.candidates(here.clock, here.ordered, is_in_order, vt::scheduler().now());
+    if (candidates > 1 && random(options_.stale_one_in) == 0) back = 1 + random(candidates - 1);
   }
   if (back > 0) ++stale_loads_;
-  const Store& store = loaded.look(number, back);
+  const Store& store = loaded.look(own_step(), back, is_in_order);
   acquire(store.released, order);
   return store.value;
 }
 
 void Detector::store(const void* address, std::uint64_t former, std::uint64_t value, int order) {
-  atomic(address, former).add(make_store(value, order), order == __ATOMIC_SEQ_CST);
+  const bool is_in_order = order == __ATOMIC_SEQ_CST;
+  if (is_in_order) in_order_.join(self().clock);
+  atomic(address, former).add(make_store(value, order), is_in_order);
 }
 
 void Detector::exchange(const void* address, std::uint64_t former, std::uint64_t value, int order) {
   Atomic& both = atomic(address, former);
-  VectorClock released = both.last().released;
+  const VectorClock released = both.last().released;
   acquire(released, order);
+  const bool is_in_order = order == __ATOMIC_SEQ_CST;
+  if (is_in_order) in_order_.join(self().clock);
   Store store = make_store(value, order);
   store.released.join(released);  // it continues the release sequence
-  both.add(std::move(store), order == __ATOMIC_SEQ_CST);
+  both.add(std::move(store), is_in_order);
 }
 
 // ---- the interface

@@ -11,6 +11,7 @@
 #include "races/shadow.hpp"
 #include "races/vector_clock.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,7 +25,6 @@ namespace lockstep::races {
 class Detector {
  public:
   void begin(const Options& options);
-  void end() noexcept;
 
   // ---- what orders threads
 
@@ -46,10 +46,11 @@ class Detector {
 
   // ---- atomics; orders are those of the compiler's built-in functions
 
-  /// Before an access.
-  void at_atomic(const void* address, std::size_t bytes, bool is_write, const void* place);
-  /// Returns the value of a load of `address`, whose present value is `value`.
-  std::uint64_t load(const void* address, std::uint64_t value, int order);
+  /// Before an access: gives other threads a turn.
+  void at_atomic(const void* address);
+  void note_atomic(const void* address, std::size_t bytes, bool is_write, const void* place);
+  /// Returns the value of a load of `address`, whose present value is `value`; `must_be_last`: no older one.
+  std::uint64_t load(const void* address, std::uint64_t value, int order, bool must_be_last = false);
   void store(const void* address, std::uint64_t former, std::uint64_t value, int order);
   /// A load of `former` and a store of `value` in one step.
   void exchange(const void* address, std::uint64_t former, std::uint64_t value, int order);
@@ -67,6 +68,7 @@ class Detector {
     VectorClock clock;
     VectorClock of_relaxed_loads;  // joined by a fence with acquire order
     VectorClock of_release_fence;  // what a relaxed store releases
+    VectorClock ordered;           // what comes before, in the order of sequentially consistent operations
     int group = 0;
     std::uintptr_t stack_begin = 0;
     std::uintptr_t stack_end = 0;
@@ -102,13 +104,19 @@ class Detector {
   Thread* self_ = nullptr;  // of the thread that called last
   int self_number_ = -1;
   VectorClock of_ended_threads_;  // whose stacks later threads may get
-  VectorClock in_order_;          // of fences that are sequentially consistent
+  VectorClock in_order_;          // of all sequentially consistent operations up to now
   std::map<std::uintptr_t, VectorClock> objects_;
   Atomics atomics_;
   Shadow shadow_;
   std::vector<Views> views_;
   std::set<std::uintptr_t> separate_pages_;
-  std::vector<std::pair<const void*, const void*>> places_;  // of races
+  struct Pair {
+    const void* former_place;
+    const void* later_place;
+    std::array<int, 2> groups;
+    friend bool operator==(const Pair&, const Pair&) = default;
+  };
+  std::vector<Pair> pairs_;  // of races
   std::vector<Race> races_;
   std::uint64_t accesses_ = 0;
   std::uint64_t stale_loads_ = 0;

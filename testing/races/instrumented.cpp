@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that code calls which was compiled for ThreadSanitizer (-fsanitize=thread): they replace its runtime.
+// The functions that code compiled for ThreadSanitizer (-fsanitize=thread) calls: they replace its runtime.
 // The names are those that clang and GCC use. Also the functions for memory, and for the initialization of local static
 // variables, which the C++ library does without telling.
 
@@ -9,8 +9,9 @@
 
 #include "virtual_time/real.hpp"
 
+#include <malloc.h>
+
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -44,7 +45,8 @@ T load(const volatile T* address, int order, const void* place) {
   Detector* const detector = active_detector();
   if (detector == nullptr) return __atomic_load_n(address, __ATOMIC_SEQ_CST);
   const Inside inside;
-  detector->at_atomic(data, sizeof(T), false, place);
+  detector->at_atomic(data);
+  detector->note_atomic(data, sizeof(T), false, place);
   return static_cast<T>(detector->load(data, bits(__atomic_load_n(address, __ATOMIC_SEQ_CST)), order_of(order)));
 }
 
@@ -54,7 +56,8 @@ void store(volatile T* address, T value, int order, const void* place) {
   Detector* const detector = active_detector();
   if (detector == nullptr) return __atomic_store_n(address, value, __ATOMIC_SEQ_CST);
   const Inside inside;
-  detector->at_atomic(data, sizeof(T), true, place);
+  detector->at_atomic(data);
+  detector->note_atomic(data, sizeof(T), true, place);
   const T former = __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);
   detector->store(data, bits(former), bits(value), order_of(order));
 }
@@ -70,7 +73,8 @@ T exchange(volatile T* address, int order, const void* place, const Change& chan
     return former;
   }
   const Inside inside;
-  detector->at_atomic(data, sizeof(T), true, place);
+  detector->at_atomic(data);
+  detector->note_atomic(data, sizeof(T), true, place);
   const T former = __atomic_load_n(address, __ATOMIC_SEQ_CST);
   const T value = change(former);
   __atomic_store_n(address, value, __ATOMIC_SEQ_CST);
@@ -87,9 +91,11 @@ T compare_exchange(volatile T* address, T expected, T value, int order, int orde
     return expected;
   }
   const Inside inside;
-  detector->at_atomic(data, sizeof(T), true, place);
+  detector->at_atomic(data);
   const T former = __atomic_load_n(address, __ATOMIC_SEQ_CST);
-  if (former != expected) return static_cast<T>(detector->load(data, bits(former), order_of(order_of_failure)));
+  detector->note_atomic(data, sizeof(T), former == expected, place);
+  // an older value might be the expected one
+  if (former != expected) return static_cast<T>(detector->load(data, bits(former), order_of(order_of_failure), true));
   __atomic_store_n(address, value, __ATOMIC_SEQ_CST);
   detector->exchange(data, bits(former), bits(value), order_of(order));
   return former;
@@ -107,7 +113,8 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   return data;
 }
 
-/// No other thread uses the memory any more. What gets it next may not tell: C code, exceptions.
+/// No other thread uses the memory any more. Its next owner may not report the allocation, such as C code or an
+/// exception.
 void release(void* data, std::size_t bytes, const void* place) noexcept {
   Detector* const detector = data == nullptr ? nullptr : active_detector();
   if (detector != nullptr) {
@@ -263,10 +270,10 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete[](void* data) noexcept { std::free(data); }
-void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
-void operator delete[](void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data) noexcept { release(data, malloc_usable_size(data), PLACE); }
+void operator delete[](void* data) noexcept { release(data, malloc_usable_size(data), PLACE); }
+void operator delete(void* data, std::align_val_t) noexcept { release(data, malloc_usable_size(data), PLACE); }
+void operator delete[](void* data, std::align_val_t) noexcept { release(data, malloc_usable_size(data), PLACE); }
 void operator delete(void* data, std::size_t bytes) noexcept { release(data, bytes, PLACE); }
 void operator delete[](void* data, std::size_t bytes) noexcept { release(data, bytes, PLACE); }
 void operator delete(void* data, std::size_t bytes, std::align_val_t) noexcept { release(data, bytes, PLACE); }

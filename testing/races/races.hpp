@@ -13,10 +13,15 @@
 
 namespace lockstep::races {
 
+/// Two accesses of the same bytes, at least one of them a write, of which neither comes before the other.
 struct Race {
+  struct Side {
+    int group = 0;  ///< virtual_time::group() of the thread
+    bool is_write = false;
+  };
   std::string text;
-  int former_group = 0;  ///< virtual_time::group() of the threads
-  int later_group = 0;
+  Side former;  ///< in the order in which they were executed
+  Side later;
 };
 
 struct Options {
@@ -35,9 +40,10 @@ struct Options {
 void read(const void* data, std::size_t bytes);
 void wrote(const void* data, std::size_t bytes);
 
-/// These bytes are new memory, whatever was there: for allocators other than `operator new`.
+/// Earlier accesses to these bytes are forgotten, because they now belong to a new object: for allocators other than
+/// `operator new`.
 void is_new(const void* data, std::size_t bytes);
-/// Behind each other, from `data` on, are `views` mappings of the same memory, of `bytes` bytes each.
+/// `views` consecutive mappings of the same memory, of `bytes` bytes each, begin at `data`.
 void has_views(const void* data, std::size_t bytes, std::size_t views);
 /// These bytes of a view, whole pages, are no longer those of the other views.
 void separates(const void* data, std::size_t bytes);
@@ -52,8 +58,7 @@ class Detection {
   Detection(const Detection&) = delete;
   Detection& operator=(const Detection&) = delete;
 
-  /// One for each pair of places in the code that have accessed the same bytes, at least one of them writing, and
-  /// neither before the other; at most 16.
+  /// One for each pair of places in the code and of groups; at most 16.
   [[nodiscard]] std::vector<Race> races() const;
   /// Number of accesses to memory that were checked.
   [[nodiscard]] std::uint64_t accesses() const noexcept;

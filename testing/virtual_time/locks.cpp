@@ -190,6 +190,10 @@ int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
   return observed(const_cast<const int*>(lock), 0);
 }
 
+int pthread_spin_trylock(pthread_spinlock_t* lock) noexcept {
+  return observed(const_cast<const int*>(lock), real_pthread_spin_trylock(lock));
+}
+
 int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
   observe_release(const_cast<const int*>(lock));
   return real_pthread_spin_unlock(lock);

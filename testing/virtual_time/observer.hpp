@@ -18,7 +18,7 @@ struct Observer {
   void (*releases)(const void* object);
 };
 
-/// Null, or set for a whole run.
+/// Null, except while a races::Detection exists.
 extern constinit const Observer* observer;
 
 inline void observe_acquired(const void* object) {

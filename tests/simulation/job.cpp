@@ -20,6 +20,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -66,7 +67,7 @@ void at_turn() {
   std::this_thread::sleep_for(std::chrono::microseconds(random_of_thread().below(most)));
 }
 
-/// Where the code reports all accesses to atomics.
+/// Called before each access to an atomic, in builds whose code reports them.
 void at_atomic() {
   constexpr std::uint64_t accesses_of_a_word = 8;  // there are many more of them
   if (running->preempts_one_in == 0 || must_not_stop()) return;
@@ -88,6 +89,7 @@ class Values {
     const std::size_t bytes = count_ * sizeof(float);
     if (memories != nullptr) {
       std::byte* const block = memories->allocate(member, bytes);
+      if (block == nullptr) std::abort();  // the job needs more than a simulated rank has
       data_ = {reinterpret_cast<float*>(block), [memories, block, bytes](float*) { memories->free(block, bytes); }};
     } else {
       data_ = {new float[count_], std::default_delete<float[]>()};
@@ -288,7 +290,8 @@ class Job {
     if (!dies_in_work) look_at_outputs();
     report_.duration = virtual_time::now();
     for (const races::Race& race : detection.races())
-      report_.races.push_back({race.text, {race.former_group - 1, race.later_group - 1}});
+      report_.races.push_back(
+          {race.text, {{{race.former.group - 1, race.former.is_write}, {race.later.group - 1, race.later.is_write}}}});
     report_.accesses = detection.accesses();
     report_.stale_loads = detection.stale_loads();
     report_.history = virtual_run.history();

@@ -39,8 +39,12 @@ struct Outcome {
 
 /// Two accesses of the same bytes that nothing orders (testing/races).
 struct Race {
+  struct Side {
+    int rank = -1;  ///< -1: a thread of the simulation itself
+    bool is_write = false;
+  };
   std::string text;
-  std::array<int, 2> ranks{};  ///< -1: a thread of the simulation itself
+  std::array<Side, 2> sides;  ///< in the order in which they were executed
 };
 
 struct Report {

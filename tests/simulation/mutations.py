@@ -80,7 +80,7 @@ def copy_sources():
 
 def build(lane):
     done = subprocess.run(['sh', os.path.join(SOURCE, 'tests/run.sh'), '--targets', lane, SIMULATE], capture_output=True, text=True, check=False)
-    return '' if done.returncode == 0 else done.stdout[-2000:]
+    return '' if done.returncode == 0 else (done.stdout + done.stderr)[-2000:] or 'no output'
 
 
 def search(lane, options, seconds):

@@ -23,6 +23,7 @@ if [ "${1:-}" = --races ]; then
   build='build-tsan'
 fi
 log=$(mktemp)
+[ -f "$build/tests/simulation/simulate" ] || echo "compiling in $build, which takes some minutes" >&2
 if ! sh tests/run.sh --targets "$lane" tests/simulation/simulate >"$log" 2>&1; then
   tail -n 30 "$log"
   rm -f "$log"

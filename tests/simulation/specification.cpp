@@ -58,14 +58,8 @@ class Judge {
   }
 
   std::vector<std::string> all() {
-    // A rank that stops in its work goes on with it when the others have failed: it may read inputs that their callers
-    // change, and its results count for nothing.
-    const auto stops_in_work = [this](int rank) {
-      return std::any_of(scenario_.faults.begin(), scenario_.faults.end(),
-                         [rank](const Fault& fault) { return fault.rank == rank && fault.is_in_work; });
-    };
     for (const Race& race : report_.races) {
-      if (std::none_of(race.ranks.begin(), race.ranks.end(), stops_in_work)) add("{}", race.text);
+      if (!is_of_stopped_work(race)) add("{}", race.text);
     }
     for (const std::string& hang : report_.hangs) add("does not end: {}", hang);
     for (int rank = 0; rank < scenario_.ranks(); ++rank) judge(rank);
@@ -80,6 +74,19 @@ class Judge {
   }
 
   [[nodiscard]] const Outcome& outcome(int rank) const { return report_.ranks[static_cast<std::size_t>(rank)]; }
+
+  /// A rank that stops in its work goes on with it when the others have failed. It may then read inputs that their
+  /// callers change, and its results are discarded. A rank that dies there also writes, since the simulation lets it go
+  /// on in order to end it.
+  [[nodiscard]] bool is_of_stopped_work(const Race& race) const {
+    return std::any_of(race.sides.begin(), race.sides.end(), [this](const Race::Side& side) {
+      if (!scenario_.has_mappings || side.rank < 0 || !outcome(side.rank).fault_at) return false;
+      return std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [&side](const Fault& fault) {
+        return fault.rank == side.rank &&
+               (fault.kind == FaultKind::dies || (fault.kind == FaultKind::stops && !side.is_write));
+      });
+    });
+  }
 
   void judge(int rank) {
     const Outcome& seen = outcome(rank);
@@ -101,21 +108,22 @@ class Judge {
       add("rank {} fails {:.3f} s after the last fault: {}", rank,
           std::chrono::duration<double>(failure.at - latest_fault_).count(), failure.text);
     }
-    judge_names(rank, failure);
+    judge_names(rank, failure, culprits_);
   }
 
   /// Ranks that recover at once do so without those that take no part any more. A late rank may come too late.
   void judge_recovery(int rank, const Outcome& seen) {
-    const auto may_be_missing = [this](const Fault& fault) {
-      return contains(culprits_, fault.rank) && fault.kind != FaultKind::aborts && fault.kind != FaultKind::calls_other;
-    };
+    std::vector<int> missing;
+    for (const Fault& fault : scenario_.faults) {
+      if (contains(culprits_, fault.rank) && fault.kind != FaultKind::aborts && fault.kind != FaultKind::calls_other)
+        missing.push_back(fault.rank);
+    }
     const Failure& failure = *seen.after;
-    if (!scenario_.recovers_at_once || std::none_of(scenario_.faults.begin(), scenario_.faults.end(), may_be_missing))
-      return add("rank {}: after recover: {}", rank, failure.text);
-    if (contains(culprits_, rank)) return;
-    judge_names(rank, failure);
+    if (!scenario_.recovers_at_once || missing.empty()) return add("rank {}: after recover: {}", rank, failure.text);
+    if (contains(missing, rank)) return;
+    judge_names(rank, failure, missing);
     const auto begin = seen.failure ? seen.failure->at : latest_fault_;
-    if (failure.at > begin + 2 * time_to_notice())
+    if (failure.at > begin + time_to_notice())
       add("rank {} fails to recover {:.3f} s after its failure: {}", rank,
           std::chrono::duration<double>(failure.at - begin).count(), failure.text);
   }
@@ -141,9 +149,9 @@ class Judge {
     return time;
   }
 
-  void judge_names(int rank, const Failure& failure) {
+  void judge_names(int rank, const Failure& failure, const std::vector<int>& culprits) {
     const std::vector<int> names = blamed(failure.text);
-    const auto is_culprit = [this](int name) { return contains(culprits_, name); };
+    const auto is_culprit = [&culprits](int name) { return contains(culprits, name); };
     if (failure.code == Code::mismatch) {  // the text compares two calls, one of which may be right
       if (std::none_of(names.begin(), names.end(), is_culprit)) add("rank {} names no culprit: {}", rank, failure.text);
       return;

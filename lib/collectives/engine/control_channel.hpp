@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The control messages that one rank sends and receives. Received messages are indexed by sender and kind; messages of
-// earlier epochs are dropped, but for heartbeats, whose senders may wait for others, and the loss of the communicator.
+// earlier epochs are dropped, except heartbeats, whose senders may wait for other ranks, and messages that report the
+// loss of the communicator.
 
 #pragma once
 
@@ -115,10 +116,15 @@ class ControlChannel {
   /// since the last probe of this rank.
   [[nodiscard]] bool has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence,
                                       Since since = Since::wait) const;
-  /// Called when this rank begins to wait in an operation: from now on, `responds` counts heartbeats of earlier ones.
+  /// Called when this rank begins to wait in an operation: from now on, `responds` counts heartbeats of earlier
+  /// operations, also those of earlier epochs.
   void begin_operation() noexcept {
     ++operation_;
     is_probed_ = false;  // a heartbeat of this operation or of a later one asks as well
+  }
+  /// Whether the last heartbeat of `rank` is of an epoch before `epoch`.
+  [[nodiscard]] bool is_in_earlier_epoch(int rank, std::uint64_t epoch) const {
+    return peer(rank).heartbeat_epoch < epoch;
   }
   /// Whether `rank` waits in an operation of `epoch` or of an earlier epoch: its last heartbeat has arrived in this
   /// wait, and is of operation `sequence` or a later one, or it has arrived since this rank began to wait in

@@ -176,7 +176,10 @@ void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
   has_warned_ = true;
   const auto missing = missing_ranks(epoch);
   int speaker = 0;
-  while (speaker < transport_.rank() && !control_.responds(speaker, epoch, queue_.sequence())) ++speaker;
+  const auto is_here = [&](int rank) {  // and so warns of the same operation
+    return control_.responds(rank, epoch, queue_.sequence()) && !control_.is_in_earlier_epoch(rank, epoch);
+  };
+  while (speaker < transport_.rank() && !is_here(speaker)) ++speaker;
   if (speaker != transport_.rank()) return;
   for (const int rank : missing) {
     const std::int64_t last = std::max(control_.last_sequence(rank), agreement_.last_sequence(rank, epoch));
@@ -218,6 +221,13 @@ std::vector<int> Watchdog::ranks_that_hold_up(std::uint64_t epoch) const {
   std::erase_if(ranks, [&](int rank) {
     return rank == transport_.rank() || agreement_.has_come(rank, epoch, sequence + 1) ||
            control_.responds(rank, epoch, sequence, since());
+  });
+  if (!ranks.empty()) return ranks;
+  // A rank that waited in an earlier epoch when it was last heard of, for nobody who is missing, has not come here
+  // since.
+  ranks = awaited_ranks();
+  std::erase_if(ranks, [&](int rank) {
+    return !control_.is_in_earlier_epoch(rank, epoch) || agreement_.has_come(rank, epoch, sequence);
   });
   return ranks;
 }

@@ -81,7 +81,12 @@ std::vector<int> NodeWork::await_consumers() const {
   std::vector<int> late;
   for (const int consumer : consumers_) {
     Backoff backoff(Backoff::shared_core_spins);
-    while (is_in_work(consumer) && !group_.has_ended(consumer)) {
+    auto next_look = std::chrono::steady_clock::now();
+    while (is_in_work(consumer)) {
+      if (const auto now = std::chrono::steady_clock::now(); now >= next_look) {
+        if (group_.has_ended(consumer)) break;
+        next_look = now + std::chrono::milliseconds(1);
+      }
       if (group_.can_unshare() && std::chrono::steady_clock::now() > end) {
         late.push_back(consumer);
         break;

@@ -103,7 +103,8 @@ class NodeGroup {
   /// `member` made before it left.
   [[nodiscard]] virtual Departure departure_of(int member) const noexcept = 0;
 
-  /// From now on, has_ended(member) is what `process` says.
+  /// From now on, has_ended(member) returns process->has_ended(), or false if `process` is null. Called before other
+  /// threads use the group.
   void watch(int member, std::shared_ptr<const ProcessEnd> process) {
     processes_.resize(members_.size());
     processes_[static_cast<std::size_t>(member)] = std::move(process);

@@ -94,6 +94,80 @@ std::pair<int, int> store_and_load(std::memory_order store, std::memory_order lo
   return seen;
 }
 
+int load_after_another_thread() {
+  const auto shared = std::make_unique<Shared>();
+  int seen = 0;
+  {
+    std::jthread writer([s = shared.get()] { s->other.store(1, std::memory_order_relaxed); });
+    std::jthread reads_first([s = shared.get()] {
+      while (s->other.load(std::memory_order_relaxed) != 1) std::this_thread::yield();
+      s->flag.store(1, std::memory_order_release);
+    });
+    std::jthread reads_then([&seen, s = shared.get()] {
+      while (s->flag.load(std::memory_order_acquire) != 1) std::this_thread::yield();
+      seen = s->other.load(std::memory_order_relaxed);
+    });
+  }
+  return seen;
+}
+
+std::pair<int, int> store_and_load_with_fences() {
+  const auto shared = std::make_unique<Shared>();
+  std::pair<int, int> seen;
+  {
+    std::jthread one([&, s = shared.get()] {
+      s->flag.store(1, std::memory_order_relaxed);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      seen.first = s->other.load(std::memory_order_relaxed);
+    });
+    std::jthread two([&, s = shared.get()] {
+      s->other.store(1, std::memory_order_relaxed);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      seen.second = s->flag.load(std::memory_order_relaxed);
+    });
+  }
+  return seen;
+}
+
+bool enter_twice() {
+  const auto shared = std::make_unique<Shared>();
+  {
+    const auto enter = [s = shared.get()] {
+      for (int k = 0; k < 3; ++k) {
+        int expected = 0;
+        while (!s->flag.compare_exchange_strong(expected, 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+          expected = 0;
+          std::this_thread::yield();
+        }
+        if (++s->value != 1) s->bytes[0] = 1;
+        std::this_thread::yield();
+        --s->value;
+        s->flag.store(0, std::memory_order_release);
+      }
+    };
+    std::jthread one(enter);
+    std::jthread two(enter);
+  }
+  return shared->bytes[0] != 0;
+}
+
+int pass_value_by_fences_alone() {
+  const auto shared = std::make_unique<Shared>();
+  int seen = 0;
+  {
+    std::jthread writer([s = shared.get()] {
+      s->value = 42;
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    });
+    std::jthread reader([&seen, s = shared.get()] {
+      std::this_thread::sleep_for(1ms);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      seen = s->value;
+    });
+  }
+  return seen;
+}
+
 bool goes_back() {
   const auto shared = std::make_unique<Shared>();
   bool has_gone_back = false;

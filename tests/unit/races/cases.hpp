@@ -20,6 +20,20 @@ int pass_value_through_relaxed_increment();
 /// Each thread stores 1 to a variable of its own and then loads that of the other one. Returns both loads.
 std::pair<int, int> store_and_load(std::memory_order store, std::memory_order load);
 
+/// One thread loads a variable that another one stores with relaxed order, until it is 1, and then stores a flag with
+/// release order. A third thread loads the flag with acquire order until it is set, and returns what it loads of the
+/// variable.
+int load_after_another_thread();
+
+/// As store_and_load with relaxed order, with fences of order seq_cst between store and load in both threads.
+std::pair<int, int> store_and_load_with_fences();
+
+/// Two threads take turns in a section behind a spin lock of compare_exchange. Returns whether both were in it at once.
+bool enter_twice();
+
+/// A thread writes a value, and the other one reads it, each with a fence of order seq_cst and nothing else.
+int pass_value_by_fences_alone();
+
 /// A thread stores 1, 2, ... to a variable with relaxed order while the other one loads it. Returns whether a load gave
 /// a smaller value than an earlier one.
 bool goes_back();

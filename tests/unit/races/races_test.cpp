@@ -70,10 +70,18 @@ TEST(Races, name_both_places_and_threads) {
   const std::vector<std::string> races = races_of([] { pass(relaxed, relaxed); });
   ASSERT_EQ(races.size(), 1U);
   EXPECT_TRUE(
-      races[0].starts_with("data race of 4 bytes: a write of thread 1 (group 0) in lockstep::test::pass_value("))
+      races[0].starts_with("data race of 4 bytes: first write of thread 1 (group 0) in lockstep::test::pass_value("))
       << races[0];
-  EXPECT_NE(races[0].find(", and then a read of thread 2 (group 0) in lockstep::test::pass_value("), std::string::npos)
+  EXPECT_NE(races[0].find(", then read of thread 2 (group 0) in lockstep::test::pass_value("), std::string::npos)
       << races[0];
+}
+
+TEST(Races, are_there_if_only_fences_lie_between) {
+  EXPECT_EQ(races_of([] { pass_value_by_fences_alone(); }).size(), 1U);
+}
+
+TEST(Races, are_none_behind_a_lock_of_compare_exchange) {
+  EXPECT_EQ(races_of([] { EXPECT_FALSE(enter_twice()); }), std::vector<std::string>());
 }
 
 TEST(Races, are_none_behind_a_release_sequence) {
@@ -109,6 +117,18 @@ TEST(OldValues, are_loaded_unless_all_accesses_are_in_one_order) {
   EXPECT_EQ(seen(relaxed, relaxed), all);
   EXPECT_EQ(seen(in_order, acquire), all);
   EXPECT_EQ(seen(release, in_order), all);
+}
+
+TEST(OldValues, are_not_loaded_behind_fences_in_one_order) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    virtual_time::VirtualRun run({.seed = seed});
+    const races::Detection detection({.seed = seed, .stale_one_in = 2, .at_atomic = virtual_time::preempt});
+    EXPECT_NE(store_and_load_with_fences(), std::pair(0, 0));
+  }
+}
+
+TEST(OldValues, are_not_older_than_what_another_thread_has_seen_before) {
+  EXPECT_EQ(races_of([] { EXPECT_EQ(load_after_another_thread(), 1); }), std::vector<std::string>());
 }
 
 TEST(OldValues, are_never_older_than_what_the_thread_has_seen) {

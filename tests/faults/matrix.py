@@ -33,7 +33,7 @@ import time
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, os.pardir))
 import tap  # noqa: E402
-from table import EVENTS, INTERFACES, MOMENTS, SHORT_S, Verdict, expected, reason_against  # noqa: E402
+from table import EVENTS, INTERFACES, MOMENTS, SHORT_S, Verdict, expected, has_launcher_crashed, reason_against  # noqa: E402
 
 LAYOUTS = {'2': [2], '3': [3], '4': [4], '2x2': [2, 2]}
 SANDBOX = ['unshare', '--mount', '--pid', '--ipc', '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']
@@ -104,7 +104,16 @@ def completed(cell, options):
 
 
 def run_cell(cell, options):
-    """[failures], and the result."""
+    """[failures], and the result. A launcher that crashes says nothing of the ranks, and is started again."""
+    for _ in range(3):
+        failures, result = run_cell_once(cell, options)
+        if not has_launcher_crashed(result):
+            return failures, result
+        print(f'# {name_of(cell)}: the launcher has crashed; once more', flush=True)
+    return run_cell_once(cell, options)
+
+
+def run_cell_once(cell, options):
     cell, wanted = completed(cell, options)
     command = [] if len(cell['ranks']) > 1 else options.sandbox
     try:

@@ -244,6 +244,13 @@ def of_a_link(_cell, event, _moment):
     return Expected(RIGHT, RIGHT, after='right', exit='zero', fail=10 if event == 'heal' else 4)
 
 
+def has_launcher_crashed(result):
+    """Whether mpirun itself has crashed before any rank started: that of Open MPI 4.1 does so now and then while it shows a help text of
+    its ranks. Its own library is in the stack, and that of MPI, which only ranks load, is not."""
+    log = result['log']
+    return not result['ranks'] and 'Process received signal' in log and 'libopen-rte.so' in log and 'libmpi.so' not in log
+
+
 class Verdict:
     """Compares what the ranks of a cell have reported with what is documented; `failures` has one text for each difference."""
 

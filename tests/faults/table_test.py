@@ -10,7 +10,7 @@ import sys
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [FOLDER, os.path.join(FOLDER, os.pardir)]
 from matrix import LAYOUTS, all_cells, completed, name_of  # noqa: E402
-from table import EVENTS, MOMENTS, Verdict, expected  # noqa: E402
+from table import EVENTS, MOMENTS, Verdict, expected, has_launcher_crashed  # noqa: E402
 from tap import expect, run_cases  # noqa: E402
 
 
@@ -54,6 +54,13 @@ def of_rank_2(**changes):
     return lambda result: result['ranks'].update({'2': survivor(**changes)})
 
 
+def tells_a_launcher_that_crashes():
+    crash = {'ranks': {}, 'log': '*** Process received signal ***\n[ 3] libopen-rte.so.40(pmix_server_log_fn+0x317)'}
+    expect(has_launcher_crashed(crash), 'not found')
+    expect(not has_launcher_crashed({**crash, 'ranks': {'0': []}}), 'although a rank has started')
+    expect(not has_launcher_crashed({**crash, 'log': crash['log'] + '\n[ 9] libmpi.so.40(MPI_Init+0x5)'}), 'although it is a rank that crashed')
+
+
 def every_pair_has_cells_or_a_reason():
     cells, reasons = all_cells(list(LAYOUTS))
     pairs = {(cell['event'], cell['moment']) for cell in cells} | set(reasons)
@@ -78,5 +85,6 @@ sys.exit(run_cases([
     ('an error that comes late', finds('bound', of_rank_2(t=110))),
     ('an operation without the rank that succeeds', finds('has succeeded', lambda result: result['ranks']['2'].append({'at': 'right', 't': 101}))),
     ('a wrong result', finds('wrong result', lambda result: result['ranks']['2'].append({'at': 'wrong', 't': 101, 'text': 'x'}))),
+    ('a launcher that crashes', tells_a_launcher_that_crashes),
     ('an empty cell without a reason', every_pair_has_cells_or_a_reason),
 ]))

@@ -223,8 +223,7 @@ std::vector<int> Watchdog::ranks_that_hold_up(std::uint64_t epoch) const {
            control_.responds(rank, epoch, sequence, since());
   });
   if (!ranks.empty()) return ranks;
-  // A rank that waited in an earlier epoch when it was last heard of, for nobody who is missing, has not come here
-  // since.
+  // A rank whose last heartbeat is of an earlier epoch, and that waited there for no missing rank, has not come here.
   ranks = awaited_ranks();
   std::erase_if(ranks, [&](int rank) {
     return !control_.is_in_earlier_epoch(rank, epoch) || agreement_.has_come(rank, epoch, sequence);

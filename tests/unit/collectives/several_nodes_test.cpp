@@ -5,6 +5,8 @@
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/item.hpp>
+#include <lockstep/core/tensor_view.hpp>
 
 #include "collectives/engine/engine.hpp"
 #include "collectives/make_communicator.hpp"
@@ -12,6 +14,7 @@
 #include "support/delays.hpp"
 #include "support/nodes.hpp"
 #include "support/quick.hpp"
+#include "virtual_time/virtual_time.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,6 +25,7 @@
 #include <numeric>
 #include <random>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -387,6 +391,51 @@ TEST(SeveralNodes, ends_with_the_failure_of_a_rank_of_another_node) {
       }
     });
   }
+}
+
+// Rank 0 is in `recover`, and rank 1 still in the operation before, in which it waits for rank 2. When rank 2 goes on,
+// rank 1 completes this operation and makes no further call.
+TEST(SeveralNodes, name_a_rank_that_completes_an_operation_of_an_earlier_epoch_and_makes_no_further_call) {
+  if (!virtual_time::is_active()) GTEST_SKIP() << "it stops a rank at one of its turns, in virtual time";
+  constexpr int stopped = 2;
+  std::string error;
+  for (std::uint64_t turns = 1; turns <= 60 && error.empty(); ++turns) {
+    bool has_aborted = false;
+    bool has_gathered = false;
+    bool is_case = false;
+    std::jthread continues([&] {
+      std::this_thread::sleep_for(std::chrono::seconds(200));  // after the probe, before the deadline of 240 s
+      is_case = has_aborted && !has_gathered;
+      virtual_time::continue_group(stopped);
+    });
+    on_nodes(one_replica_each({0, 1, 2}), {}, [&](Communicator& comm) {
+      const int rank = comm.rank();
+      virtual_time::join_group(rank);
+      std::vector<float> input(20000);
+      std::vector<float> output(rank == 1 ? 60000 : 0);
+      const ConstTensorView in{input.data(), DType::f32, Shape{20000}, {}};
+      const TensorView out{output.data(), DType::f32, Shape{60000}, {}};
+      const Item item{std::span(&in, 1), std::span(&out, rank == 1 ? 1 : 0)};
+      comm.barrier();
+      if (rank == stopped) virtual_time::stop_group(stopped, turns);
+      try {
+        comm.gather(std::span(&item, 1), 1);
+        if (rank == 0) {
+          comm.abort("a fault of rank 0");
+          has_aborted = true;
+        }
+        if (rank == 1) has_gathered = true;
+        if (rank == stopped) comm.barrier();
+      } catch (const Error&) {}  // NOLINT(bugprone-empty-catch): ranks that have stopped earlier
+      try {
+        if (rank != 1) static_cast<void>(comm.recover());
+      } catch (const Error& thrown) {
+        if (rank == 0 && is_case) error = thrown.what();
+      }
+      std::this_thread::sleep_for(std::chrono::seconds(1000));  // leaves when the others have ended
+    });
+  }
+  EXPECT_NE(error.find("waiting for rank 1, which made this call too late or not at all"), std::string::npos) << error;
 }
 
 }  // namespace

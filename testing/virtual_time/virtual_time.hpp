@@ -31,7 +31,7 @@ struct Options {
   [[nodiscard]] static Options from_environment();
 };
 
-/// Whether this program was built for virtual time, which builds with sanitizers are not.
+/// Whether this program was built for virtual time. With sanitizers, only programs with virtual_time_always_dep are.
 [[nodiscard]] bool is_available() noexcept;
 /// Whether the calling thread belongs to a run, so that its waits take no real time.
 [[nodiscard]] bool is_active() noexcept;

@@ -21,10 +21,6 @@ namespace {
 
 namespace vt = virtual_time::detail;
 
-/// Not destroyed: threads report accesses until the process ends.
-constinit Detector* detector = nullptr;
-constinit bool is_open = false;
-
 std::uintptr_t number_of(const void* address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
 
 bool acquires(int order) noexcept {
@@ -68,10 +64,8 @@ constexpr vt::Observer observer{
 }  // namespace
 
 constinit bool Inside::is_inside = false;
-
-Detector* active_detector() noexcept {
-  return is_open && vt::self != nullptr && !Inside::is_inside ? detector : nullptr;
-}
+constinit Detector* detector = nullptr;
+constinit bool is_open = false;
 
 void Detector::begin(const Options& options) {
   options_ = options;
@@ -96,14 +90,6 @@ Detector::Thread& Detector::thread(int number) {
   const auto index = static_cast<std::size_t>(number);
   if (index >= threads_.size()) threads_.resize(index + 1);
   return threads_[index];
-}
-
-Detector::Thread& Detector::self() {
-  if (vt::self->number != self_number_) {
-    self_number_ = vt::self->number;
-    self_ = &thread(self_number_);
-  }
-  return *self_;
 }
 
 std::uint64_t Detector::random(std::uint64_t count) noexcept {
@@ -151,19 +137,15 @@ void Detector::fence(int order) {
 
 // ---- memory
 
-bool Detector::is_own_stack(std::uintptr_t address) {
-  Thread& here = self();
-  if (here.stack_end == 0) {
-    pthread_attr_t attributes;
-    void* begin = nullptr;
-    std::size_t bytes = 0;
-    pthread_getattr_np(pthread_self(), &attributes);
-    pthread_attr_getstack(&attributes, &begin, &bytes);
-    pthread_attr_destroy(&attributes);
-    here.stack_begin = number_of(begin);
-    here.stack_end = here.stack_begin + bytes;
-  }
-  return address >= here.stack_begin && address < here.stack_end;
+void Detector::find_stack() {
+  pthread_attr_t attributes;
+  void* begin = nullptr;
+  std::size_t bytes = 0;
+  pthread_getattr_np(pthread_self(), &attributes);
+  pthread_attr_getstack(&attributes, &begin, &bytes);
+  pthread_attr_destroy(&attributes);
+  self().stack_begin = number_of(begin);
+  self().stack_end = number_of(begin) + bytes;
 }
 
 bool Detector::is_of_a_stack(std::uintptr_t address) const noexcept {

@@ -11,6 +11,8 @@
 #include "races/shadow.hpp"
 #include "races/vector_clock.hpp"
 
+#include "virtual_time/scheduler.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -74,13 +76,24 @@ class Detector {
     std::uintptr_t stack_end = 0;
   };
 
-  [[nodiscard]] Thread& self();
+  [[nodiscard]] Thread& self() {
+    if (const int number = virtual_time::detail::self->number; number != self_number_) {
+      self_number_ = number;
+      self_ = &thread(number);
+    }
+    return *self_;
+  }
   [[nodiscard]] Thread& thread(int number);
   [[nodiscard]] Step own_step() {
     const VectorClock& clock = self().clock;
     return {self_number_, clock.of(self_number_)};
   }
-  [[nodiscard]] bool is_own_stack(std::uintptr_t address);
+  [[nodiscard]] bool is_own_stack(std::uintptr_t address) {
+    const Thread& here = self();
+    if (here.stack_end == 0) find_stack();
+    return address - here.stack_begin < here.stack_end - here.stack_begin;
+  }
+  void find_stack();
   [[nodiscard]] bool is_of_a_stack(std::uintptr_t address) const noexcept;
   [[nodiscard]] std::uintptr_t common_address(const void* address) const noexcept;
   [[nodiscard]] Atomic& atomic(const void* address, std::uint64_t value);
@@ -123,9 +136,6 @@ class Detector {
   std::uint64_t random_ = 0;
 };
 
-/// The detector, if the calling thread belongs to a run whose accesses are checked, and is not in the detector itself.
-[[nodiscard]] Detector* active_detector() noexcept;
-
 /// The detector must not see what it does itself: its code shares functions of templates with the code that it checks.
 class Inside {
  public:
@@ -135,5 +145,14 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
   static constinit bool is_inside;
 };
+
+/// Not destroyed: threads report accesses until the process ends.
+extern constinit Detector* detector;
+extern constinit bool is_open;
+
+/// The detector, if the calling thread belongs to a run whose accesses are checked, and is not in the detector itself.
+[[nodiscard]] inline Detector* active_detector() noexcept {
+  return is_open && virtual_time::detail::self != nullptr && !Inside::is_inside ? detector : nullptr;
+}
 
 }  // namespace lockstep::races

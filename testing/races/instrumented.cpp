@@ -154,7 +154,7 @@ void __tsan_read_range(void* address, std::size_t bytes) { access(address, bytes
 void __tsan_write_range(void* address, std::size_t bytes) { access(address, bytes, true, PLACE); }
 void __tsan_vptr_read(const void* address) { access(address, sizeof(void*), false, PLACE); }
 void __tsan_vptr_update(const void* address, const void* value) {
-  if (std::memcmp(address, &value, sizeof(value)) != 0)
+  if (std::memcmp(address, static_cast<const void*>(&value), sizeof(value)) != 0)
     access(address, sizeof(void*), true, PLACE);  // destructors of base classes store it again
 }
 

@@ -267,10 +267,10 @@ class Job {
     virtual_time::Options options;
     options.seed = scenario_.seed | 1;  // 0 would take turns in order
     options.longest = std::chrono::hours(1);
-    // a rank that died in its work goes on with it when the simulation ends it
-    const bool dies_in_work = std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [](const Fault& fault) {
-      return fault.kind == FaultKind::dies && fault.is_in_work;
-    });
+    // a rank that may have died in its work goes on with it when the simulation ends it
+    const bool dies_in_work =
+        scenario_.has_mappings && std::any_of(scenario_.faults.begin(), scenario_.faults.end(),
+                                              [](const Fault& fault) { return fault.kind == FaultKind::dies; });
     virtual_time::VirtualRun virtual_run(options);
     const races::Detection detection({scenario_.seed, scenario_.stale_one_in, at_atomic, trace_});
     {

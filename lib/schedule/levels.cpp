@@ -43,6 +43,10 @@ std::vector<int> positions(const std::vector<int>& below, const std::vector<int>
 
 }  // namespace
 
+Levels::Levels(int ranks, std::span<const NodePlace> places)
+    : Levels(places.empty() ? std::vector<NodePlace>(static_cast<std::size_t>(ranks))
+                            : std::vector<NodePlace>(places.begin(), places.end())) {}
+
 Levels::Levels(std::span<const NodePlace> places) {
   const auto ranks = static_cast<int>(places.size());
   const bool is_one_domain = std::all_of(places.begin(), places.end(), [&](const NodePlace& place) {

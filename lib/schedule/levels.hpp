@@ -41,6 +41,9 @@ class Levels {
   /// groups have about `most_neighbours` ranks.
   explicit Levels(std::span<const NodePlace> places);
 
+  /// As above; if `places` is empty, the levels of `ranks` ranks that share all caches.
+  Levels(int ranks, std::span<const NodePlace> places);
+
   [[nodiscard]] int ranks() const noexcept { return starts_.front().back(); }
   /// Number of levels; 1: every rank reads all others.
   [[nodiscard]] int count() const noexcept { return static_cast<int>(starts_.size()) - 1; }

@@ -3,6 +3,7 @@
 
 #include "simulation/node_memory.hpp"
 
+#include "base/processor.hpp"
 #include "races/races.hpp"
 
 #include <sys/mman.h>
@@ -27,6 +28,10 @@ constexpr std::size_t block_alignment = 128;
 std::vector<NodeMemories*>& all_memories() {
   static std::vector<NodeMemories*> all;
   return all;
+}
+
+std::size_t block_bytes(std::size_t bytes) {
+  return detail::round_up(std::max<std::size_t>(bytes, 1), block_alignment);
 }
 
 void require(bool is_right) {
@@ -91,7 +96,7 @@ NodeMemories::NodeMemories(int ranks)
   races::has_views(views_, bytes_of_view(), ranks_.size());
   for (int rank = 0; rank < ranks; ++rank) {
     new (view(rank, rank)) detail::ControlBlock;  // at offset 0, which is the address of no buffer
-    const std::size_t begin = (sizeof(detail::ControlBlock) + page_bytes - 1) / page_bytes * page_bytes;
+    const std::size_t begin = detail::round_up(sizeof(detail::ControlBlock), page_bytes);
     ranks_[static_cast<std::size_t>(rank)].free = {{begin, bytes_of_rank - begin}};
   }
   all_memories().push_back(this);
@@ -113,9 +118,7 @@ NodeMemories* NodeMemories::of(const void* data) noexcept {
 std::vector<std::unique_ptr<detail::NodeGroup>> NodeMemories::groups(const std::shared_ptr<NodeMemories>& memories,
                                                                      std::span<const detail::NodePlace> places) {
   const int size = static_cast<int>(memories->ranks_.size());
-  const std::vector<detail::NodePlace> same(places.empty() ? static_cast<std::size_t>(size) : 0);
-  const auto levels =
-      std::make_shared<const detail::Levels>(places.empty() ? std::span<const detail::NodePlace>(same) : places);
+  const auto levels = std::make_shared<const detail::Levels>(size, places);
   std::vector<std::unique_ptr<detail::NodeGroup>> groups;
   for (int rank = 0; rank < size; ++rank) {
     std::vector<detail::NodeGroup::Member> members;
@@ -129,7 +132,7 @@ std::vector<std::unique_ptr<detail::NodeGroup>> NodeMemories::groups(const std::
 }
 
 std::byte* NodeMemories::allocate(int rank, std::size_t bytes) {
-  bytes = (std::max<std::size_t>(bytes, 1) + block_alignment - 1) / block_alignment * block_alignment;
+  bytes = block_bytes(bytes);
   auto& free = ranks_[static_cast<std::size_t>(rank)].free;
   const auto first = std::find_if(free.begin(), free.end(), [bytes](const auto& each) { return each.second >= bytes; });
   if (first == free.end()) return nullptr;
@@ -143,7 +146,7 @@ std::byte* NodeMemories::allocate(int rank, std::size_t bytes) {
 
 /// Blocks next to each other are not joined: memory is plenty. A block that has left shared memory is not used again.
 void NodeMemories::free(std::byte* data, std::size_t bytes) noexcept {
-  bytes = (std::max<std::size_t>(bytes, 1) + block_alignment - 1) / block_alignment * block_alignment;
+  bytes = block_bytes(bytes);
   races::wrote(data, bytes);
   const auto place = static_cast<std::size_t>(data - views_);
   const auto rank = static_cast<int>(place / bytes_of_view());

@@ -69,8 +69,7 @@ std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size, std::span<c
   const auto shared = std::make_shared<Shared>(size);
   std::vector<NodeGroup::Member> members;
   for (ControlBlock& control_block : shared->control_blocks) members.push_back({&control_block, nullptr, 0});
-  const std::vector<NodePlace> same(places.empty() ? static_cast<std::size_t>(size) : 0);
-  const auto levels = std::make_shared<const Levels>(places.empty() ? std::span<const NodePlace>(same) : places);
+  const auto levels = std::make_shared<const Levels>(size, places);
   std::vector<std::unique_ptr<NodeGroup>> groups;
   for (int rank = 0; rank < size; ++rank)
     groups.push_back(std::make_unique<ThreadGroup>(rank, members, levels, shared));

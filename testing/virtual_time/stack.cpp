@@ -86,6 +86,31 @@ void print_on_signal(int) {
 
 int printing_signal() { return SIGRTMAX - 1; }
 
+/// What is known of the code at an address.
+class Place {
+ public:
+  explicit Place(const void* address) noexcept {
+    const bool is_found = dladdr(address, &info_) != 0;
+    name_ = symbols_of_the_program.name_of(address);
+    if (name_ == nullptr && is_found) name_ = info_.dli_sname;
+    int status = 0;
+    if (name_ != nullptr) readable_.reset(abi::__cxa_demangle(name_, nullptr, nullptr, &status));
+  }
+  [[nodiscard]] const char* function() const noexcept {
+    if (readable_ != nullptr) return readable_.get();
+    return name_ == nullptr ? "?" : name_;
+  }
+  [[nodiscard]] const char* file() const noexcept { return info_.dli_fname == nullptr ? "?" : info_.dli_fname; }
+
+ private:
+  Dl_info info_{};
+  const char* name_ = nullptr;
+  std::unique_ptr<char, decltype(&std::free)> readable_{nullptr, std::free};
+};
+
+/// The address behind a call is that to which it returns.
+const void* call_before(const void* address) noexcept { return static_cast<const char*>(address) - 1; }
+
 }  // namespace
 
 void prepare_stacks() {
@@ -102,32 +127,15 @@ void prepare_stacks() {
   static_cast<void>(is_prepared);
 }
 
-std::string function_at(const void* address) {
-  Dl_info info{};
-  address = static_cast<const char*>(address) - 1;  // that of a call is the address behind it
-  const char* name = symbols_of_the_program.name_of(address);
-  if (name == nullptr && dladdr(address, &info) != 0) name = info.dli_sname;
-  if (name == nullptr) return "?";
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> readable(abi::__cxa_demangle(name, nullptr, nullptr, &status),
-                                                             std::free);
-  return readable == nullptr ? name : readable.get();
-}
+std::string function_at(const void* address) { return Place(call_before(address)).function(); }
 
 void print_this_stack() noexcept {
   std::array<void*, 64> frames{};
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
   for (int i = 1; i < count; ++i) {
-    const void* const address = static_cast<const char*>(frames[static_cast<std::size_t>(i)]) - 1;
-    Dl_info info{};
-    const char* name = symbols_of_the_program.name_of(address);
-    if (dladdr(address, &info) != 0 && name == nullptr) name = info.dli_sname;
-    int status = 0;
-    char* const readable = name == nullptr ? nullptr : abi::__cxa_demangle(name, nullptr, nullptr, &status);
-    if (name == nullptr) name = "?";
-    print_line("  #%d %p %s (%s)", i, address, readable == nullptr ? name : readable,
-               info.dli_fname == nullptr ? "?" : info.dli_fname);
-    std::free(readable);
+    const void* const address = call_before(frames[static_cast<std::size_t>(i)]);
+    const Place place(address);
+    print_line("  #%d %p %s (%s)", i, address, place.function(), place.file());
   }
 }
 

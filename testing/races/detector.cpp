@@ -187,29 +187,17 @@ void Detector::note(std::uintptr_t address, std::size_t bytes, const Access& acc
 }
 
 void Detector::access(const void* address, std::size_t bytes, bool is_write, const void* place) {
-  if (bytes == 0 || is_own_stack(number_of(address))) return;
+  if (is_own_stack(number_of(address))) return;
   const Access access{own_step(), place, is_write, false};
-  if (views_.empty()) return note(number_of(address), bytes, access);
-  const auto* data = static_cast<const std::byte*>(address);
-  while (bytes > 0) {  // in parts, since each page may be a separate one
-    const std::size_t count = std::min(bytes, page_bytes - number_of(data) % page_bytes);
-    note(common_address(data), count, access);
-    data += count;
-    bytes -= count;
-  }
+  in_parts(address, bytes, [&](std::uintptr_t first, std::size_t count) { note(first, count, access); });
 }
 
 void Detector::forget(const void* address, std::size_t bytes) {
-  const auto* data = static_cast<const std::byte*>(address);
-  while (bytes > 0) {  // in parts, as in `access`
-    const std::size_t count = views_.empty() ? bytes : std::min(bytes, page_bytes - number_of(data) % page_bytes);
-    const std::uintptr_t first = common_address(data);
+  in_parts(address, bytes, [this](std::uintptr_t first, std::size_t count) {
     shadow_.forget(first, count);
     atomics_.forget(first, count);
     objects_.erase(objects_.lower_bound(first), objects_.lower_bound(first + count));
-    data += count;
-    bytes -= count;
-  }
+  });
 }
 
 void Detector::report(const Access& former, const Access& later, std::size_t bytes) {
@@ -223,8 +211,7 @@ void Detector::report(const Access& former, const Access& later, std::size_t byt
   };
   races_.push_back({fmt::format("data race of {} bytes: first {}, then {}", bytes, describe(former, groups[0]),
                                 describe(later, groups[1])),
-                    {groups[0], former.is_write},
-                    {groups[1], later.is_write}});
+                    {{{groups[0], former.is_write}, {groups[1], later.is_write}}}});
   if (!options_.prints_stacks) return;
   vt::print_line("%s", races_.back().text.c_str());
   vt::print_this_stack();
@@ -249,9 +236,9 @@ void Detector::acquire(const VectorClock& released, int order) {
 
 Store Detector::make_store(std::uint64_t value, int order) {
   Thread& here = self();
-  const int number = vt::self->number;
+  if (order == __ATOMIC_SEQ_CST) in_order_.join(here.clock);
   Store store{value, own_step(), vt::scheduler().now(), releases_by(order) ? here.clock : here.of_release_fence};
-  here.clock.advance(number);
+  here.clock.advance(vt::self->number);
   return store;
 }
 
@@ -284,20 +271,16 @@ std::uint64_t Detector::load(const void* address, std::uint64_t value, int order
 }
 
 void Detector::store(const void* address, std::uint64_t former, std::uint64_t value, int order) {
-  const bool is_in_order = order == __ATOMIC_SEQ_CST;
-  if (is_in_order) in_order_.join(self().clock);
-  atomic(address, former).add(make_store(value, order), is_in_order);
+  atomic(address, former).add(make_store(value, order), order == __ATOMIC_SEQ_CST);
 }
 
 void Detector::exchange(const void* address, std::uint64_t former, std::uint64_t value, int order) {
   Atomic& both = atomic(address, former);
   const VectorClock released = both.last().released;
   acquire(released, order);
-  const bool is_in_order = order == __ATOMIC_SEQ_CST;
-  if (is_in_order) in_order_.join(self().clock);
   Store store = make_store(value, order);
   store.released.join(released);  // it continues the release sequence
-  both.add(std::move(store), is_in_order);
+  both.add(std::move(store), order == __ATOMIC_SEQ_CST);
 }
 
 // ---- the interface
@@ -305,38 +288,25 @@ void Detector::exchange(const void* address, std::uint64_t former, std::uint64_t
 bool is_available() noexcept { return true; }
 
 void read(const void* data, std::size_t bytes) {
-  if (Detector* const active = active_detector()) {
-    const Inside inside;
-    active->access(data, bytes, false, __builtin_return_address(0));
-  }
+  const void* const place = __builtin_return_address(0);
+  if_active([&](Detector& active) { active.access(data, bytes, false, place); });
 }
 
 void wrote(const void* data, std::size_t bytes) {
-  if (Detector* const active = active_detector()) {
-    const Inside inside;
-    active->access(data, bytes, true, __builtin_return_address(0));
-  }
+  const void* const place = __builtin_return_address(0);
+  if_active([&](Detector& active) { active.access(data, bytes, true, place); });
 }
 
 void is_new(const void* data, std::size_t bytes) {
-  if (Detector* const active = active_detector()) {
-    const Inside inside;
-    active->forget(data, bytes);
-  }
+  if_active([&](Detector& active) { active.forget(data, bytes); });
 }
 
 void has_views(const void* data, std::size_t bytes, std::size_t views) {
-  if (Detector* const active = active_detector()) {
-    const Inside inside;
-    active->has_views(data, bytes, views);
-  }
+  if_active([&](Detector& active) { active.has_views(data, bytes, views); });
 }
 
 void separates(const void* data, std::size_t bytes) {
-  if (Detector* const active = active_detector()) {
-    const Inside inside;
-    active->separates(data, bytes);
-  }
+  if_active([&](Detector& active) { active.separates(data, bytes); });
 }
 
 Detection::Detection(const Options& options) {

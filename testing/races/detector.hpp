@@ -13,6 +13,7 @@
 
 #include "virtual_time/scheduler.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -99,6 +100,19 @@ class Detector {
   [[nodiscard]] Atomic& atomic(const void* address, std::uint64_t value);
   void acquire(const VectorClock& released, int order);
   [[nodiscard]] Store make_store(std::uint64_t value, int order);
+  /// Calls `work(first, count)` for the common addresses of these bytes: by pages if there are views, since each page
+  /// may be a separate one.
+  template <class Work>
+  void in_parts(const void* address, std::size_t bytes, const Work& work) const {
+    const auto* data = static_cast<const std::byte*>(address);
+    while (bytes > 0) {
+      const std::size_t left_of_page = page_bytes - reinterpret_cast<std::uintptr_t>(data) % page_bytes;
+      const std::size_t count = views_.empty() ? bytes : std::min(bytes, left_of_page);
+      work(common_address(data), count);
+      data += count;
+      bytes -= count;
+    }
+  }
   void note(std::uintptr_t address, std::size_t bytes, const Access& access);
   void report(const Access& former, const Access& later, std::size_t bytes);
   [[nodiscard]] std::uint64_t random(std::uint64_t count) noexcept;
@@ -153,6 +167,15 @@ extern constinit bool is_open;
 /// The detector, if the calling thread belongs to a run whose accesses are checked, and is not in the detector itself.
 [[nodiscard]] inline Detector* active_detector() noexcept {
   return is_open && virtual_time::detail::self != nullptr && !Inside::is_inside ? detector : nullptr;
+}
+
+/// Calls `work(detector)` if there is an active detector.
+template <class Work>
+void if_active(const Work& work) {
+  if (Detector* const active = active_detector()) {
+    const Inside inside;
+    work(*active);
+  }
 }
 
 }  // namespace lockstep::races

@@ -22,13 +22,11 @@ namespace {
 
 using lockstep::races::active_detector;
 using lockstep::races::Detector;
+using lockstep::races::if_active;
 using lockstep::races::Inside;
 
 inline void access(const void* address, std::size_t bytes, bool is_write, const void* place) {
-  if (Detector* const detector = active_detector()) {
-    const Inside inside;
-    detector->access(address, bytes, is_write, place);
-  }
+  if_active([&](Detector& active) { active.access(address, bytes, is_write, place); });
 }
 
 template <class T>
@@ -106,22 +104,18 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
                          ? std::malloc(bytes)
                          : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (data == nullptr) throw std::bad_alloc();
-  if (Detector* const detector = active_detector()) {
-    const Inside inside;
-    detector->forget(data, bytes);
-  }
+  if_active([&](Detector& active) { active.forget(data, bytes); });
   return data;
 }
 
 /// No other thread uses the memory any more. Its next owner may not report the allocation, such as C code or an
 /// exception.
 void release(void* data, std::size_t bytes, const void* place) noexcept {
-  Detector* const detector = data == nullptr ? nullptr : active_detector();
-  if (detector != nullptr) {
-    const Inside inside;
-    detector->access(data, bytes, true, place);
-    detector->forget(data, bytes);
-  }
+  if (data == nullptr) return;
+  if_active([&](Detector& active) {
+    active.access(data, bytes, true, place);
+    active.forget(data, bytes);
+  });
   std::free(data);
 }
 
@@ -175,10 +169,7 @@ void* __tsan_memset(void* target, int value, std::size_t bytes) {
 
 void __tsan_atomic_thread_fence(int order) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (Detector* const detector = active_detector()) {
-    const Inside inside;
-    detector->fence(order_of(order));
-  }
+  if_active([order](Detector& active) { active.fence(order_of(order)); });
 }
 void __tsan_atomic_signal_fence(int) { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
@@ -236,26 +227,17 @@ ATOMICS(64)
 extern "C" int __cxa_guard_acquire(std::int64_t* guard) noexcept {
   static constinit const lockstep::virtual_time::detail::Real<int(std::int64_t*)> real{"__cxa_guard_acquire"};
   const int must_initialize = real(guard);
-  if (Detector* const detector = active_detector()) {
-    const Inside inside;
-    detector->has_acquired(guard);
-  }
+  if_active([guard](Detector& active) { active.has_acquired(guard); });
   return must_initialize;
 }
 
 extern "C" void __cxa_guard_release(std::int64_t* guard) noexcept {
   static constinit const lockstep::virtual_time::detail::Real<void(std::int64_t*)> real{"__cxa_guard_release"};
-  Detector* const detector = active_detector();
-  if (detector != nullptr) {
-    const Inside inside;
-    detector->releases(guard);
-  }
+  if_active([guard](Detector& active) { active.releases(guard); });
   real(guard);
-  if (detector != nullptr) {
-    const Inside inside;
-    const auto* const byte = reinterpret_cast<const std::uint8_t*>(guard);
-    detector->store(byte, 0, *byte, __ATOMIC_RELEASE);
-  }
+  if_active([byte = reinterpret_cast<const std::uint8_t*>(guard)](Detector& active) {
+    active.store(byte, 0, *byte, __ATOMIC_RELEASE);
+  });
 }
 
 // NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)

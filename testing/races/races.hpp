@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,8 +21,7 @@ struct Race {
     bool is_write = false;
   };
   std::string text;
-  Side former;  ///< in the order in which they were executed
-  Side later;
+  std::array<Side, 2> sides;  ///< in the order in which they were executed
 };
 
 struct Options {

@@ -34,9 +34,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-/// The threads of rank r are group r + 1; those of the simulation itself are group 0.
-constexpr int group_of(int rank) { return rank + 1; }
-
 const Scenario* running = nullptr;
 std::array<bool, virtual_time::most_groups> stops_soon{};        ///< by group
 std::array<int, virtual_time::most_groups> turns_before_stop{};  ///< by group: of work; 0: it does not stop in work
@@ -46,10 +43,13 @@ Random& random_of_thread() {
   return random;
 }
 
-/// Before an access to a word of the shared blocks.
-void at_word() {
-  if (running->preempts_one_in != 0 && random_of_thread().one_in(running->preempts_one_in)) virtual_time::preempt();
+/// Gives other threads a turn in one of so many cases; never if `count` is 0.
+void preempt_one_in(std::uint64_t count) {
+  if (count != 0 && random_of_thread().one_in(count)) virtual_time::preempt();
 }
+
+/// Before an access to a word of the shared blocks.
+void at_word() { preempt_one_in(running->preempts_one_in); }
 
 /// Whether the calling rank may stop and must not do so inside of work on the memory of other ranks: threads of one
 /// process cannot take their memory away from it.
@@ -70,8 +70,7 @@ void at_turn() {
 /// Called before each access to an atomic, in builds whose code reports them.
 void at_atomic() {
   constexpr std::uint64_t accesses_of_a_word = 8;  // there are many more of them
-  if (running->preempts_one_in == 0 || must_not_stop()) return;
-  if (random_of_thread().one_in(running->preempts_one_in * accesses_of_a_word)) virtual_time::preempt();
+  if (!must_not_stop()) preempt_one_in(running->preempts_one_in * accesses_of_a_word);
 }
 
 constexpr detail::TestHooks hooks{.at_flag = at_word, .at_turn = at_turn};
@@ -289,9 +288,7 @@ class Job {
     }
     if (!dies_in_work) look_at_outputs();
     report_.duration = virtual_time::now();
-    for (const races::Race& race : detection.races())
-      report_.races.push_back(
-          {race.text, {{{race.former.group - 1, race.former.is_write}, {race.later.group - 1, race.later.is_write}}}});
+    report_.races = detection.races();
     report_.accesses = detection.accesses();
     report_.stale_loads = detection.stale_loads();
     report_.history = virtual_run.history();

@@ -7,9 +7,9 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "races/races.hpp"
 #include "simulation/scenario.hpp"
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -37,20 +37,13 @@ struct Outcome {
       fault_at;  ///< when the fault of this rank began; none if it has none, or did not come to it
 };
 
-/// Two accesses of the same bytes that nothing orders (testing/races).
-struct Race {
-  struct Side {
-    int rank = -1;  ///< -1: a thread of the simulation itself
-    bool is_write = false;
-  };
-  std::string text;
-  std::array<Side, 2> sides;  ///< in the order in which they were executed
-};
+/// The threads of rank r are group r + 1; those of the simulation itself are group 0.
+constexpr int group_of(int rank) { return rank + 1; }
 
 struct Report {
   std::vector<Outcome> ranks;
   std::vector<std::string> hangs;  ///< ranks that had not ended when they should have
-  std::vector<Race> races;
+  std::vector<races::Race> races;
   std::uint64_t accesses = 0;     ///< that were checked
   std::uint64_t stale_loads = 0;  ///< of atomics
   std::uint64_t history = 0;

@@ -58,7 +58,7 @@ class Judge {
   }
 
   std::vector<std::string> all() {
-    for (const Race& race : report_.races) {
+    for (const races::Race& race : report_.races) {
       if (!is_of_stopped_work(race)) add("{}", race.text);
     }
     for (const std::string& hang : report_.hangs) add("does not end: {}", hang);
@@ -78,12 +78,12 @@ class Judge {
   /// A rank that stops in its work goes on with it when the others have failed. It may then read inputs that their
   /// callers change, and its results are discarded. A rank that dies there also writes, since the simulation lets it go
   /// on in order to end it.
-  [[nodiscard]] bool is_of_stopped_work(const Race& race) const {
-    return std::any_of(race.sides.begin(), race.sides.end(), [this](const Race::Side& side) {
-      if (!scenario_.has_mappings || side.rank < 0 || !outcome(side.rank).fault_at) return false;
-      return std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [&side](const Fault& fault) {
-        return fault.rank == side.rank &&
-               (fault.kind == FaultKind::dies || (fault.kind == FaultKind::stops && !side.is_write));
+  [[nodiscard]] bool is_of_stopped_work(const races::Race& race) const {
+    return std::any_of(race.sides.begin(), race.sides.end(), [this](const races::Race::Side& side) {
+      return std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [&](const Fault& fault) {
+        const bool is_its_rank = group_of(fault.rank) == side.group && outcome(fault.rank).fault_at;
+        const bool may_access = fault.kind == FaultKind::dies || (fault.kind == FaultKind::stops && !side.is_write);
+        return scenario_.has_mappings && is_its_rank && may_access;
       });
     });
   }

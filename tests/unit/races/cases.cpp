@@ -28,6 +28,7 @@ struct Shared {
 
 struct Made {
   int value = 7;
+  std::array<std::uint8_t, 8192> rest;  // more than what a thread keeps of its own memory
 };
 
 int made_once() {

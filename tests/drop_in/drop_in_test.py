@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -38,10 +39,13 @@ class Job:
         if only_rank is not None:
             rank = '${OMPI_COMM_WORLD_RANK:-$PMI_RANK}'
             program = ['sh', '-c', f'if [ {rank} = {only_rank} ]; then exec env {preload} "$@"; else exec "$@"; fi', 'sh', *words]
-        begin = time.monotonic()
-        done = subprocess.run([*self.launcher, '-n', str(ranks), *program], env=env, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit)
-        return Result(done.returncode, done.stdout.decode(errors='replace'), time.monotonic() - begin)
+        with tempfile.NamedTemporaryFile() as written:  # by the ranks: a launcher that ends a job may lose what is in its pipes
+            into_file = ['sh', '-c', 'file=$1; shift; exec "$@" >>"$file" 2>&1', 'sh', written.name]
+            begin = time.monotonic()
+            done = subprocess.run([*self.launcher, '-n', str(ranks), *into_file, *program], env=env, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit)
+            seconds = time.monotonic() - begin
+            return Result(done.returncode, (written.read() + done.stdout).decode(errors='replace'), seconds)
 
 
 def taken(output, call):

@@ -522,6 +522,8 @@ int main(int argc, char** argv) {
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Comm_split(MPI_COMM_WORLD, world.rank % 2, 0, &half);
   MPI_Comm_split(MPI_COMM_WORLD, 0, -world.rank, &reversed);
+  // a rank that ends with an error makes the launcher end the others, with all that they have not yet written
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   int wrong = 0;
   {
     Test test({world, group_of(copy), group_of(half), group_of(reversed), group_of(MPI_COMM_SELF)}, seed);

@@ -28,11 +28,12 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace lockstep::drop_in {
 namespace {
 
-std::unique_ptr<Environment> environment;
+Environment* environment = nullptr;  // ended by MPI_Finalize, not by static destruction
 
 /// One line: what has been taken over on this rank, and what MPI has served.
 void print_summary() {
@@ -140,7 +141,7 @@ void at_end() {
 }
 
 /// Called after the communicators have ended.
-void end_environment() { environment.reset(); }
+void end_environment() { delete std::exchange(environment, nullptr); }
 
 }  // namespace
 }  // namespace lockstep::drop_in
@@ -167,7 +168,7 @@ extern "C" LOCKSTEP_API void lockstep_drop_in_start(const lockstep_calls* calls,
   try {
     if (mode == LOCKSTEP_MPI_ON) {
       set_mpi_collectives({real.Allreduce, real.Bcast, real.Allgather});
-      environment = std::make_unique<Environment>();
+      environment = new Environment(EnvironmentOptions{.delays_finalize = false});
       const Inside inside;
       static_cast<void>(group_of(MPI_COMM_WORLD));
       share_memory_of_program();

@@ -101,11 +101,12 @@ LOCKSTEP_C_API const char* lockstep_code_name(int code);
 
 // ---- Environment and memory
 
-/// Creates the environment of the process: see lockstep::Environment. A program that calls MPI_Init itself may omit it;
-/// then errors of missing ranks are less precise, and MPI_Finalize has no deadline. Collective over the job.
+/// Creates an environment: see lockstep::Environment. A program that calls MPI_Init itself may omit it; then errors of
+/// missing ranks are less precise, and MPI_Finalize has no deadline. The first of a process is collective over the job,
+/// later ones are local.
 LOCKSTEP_C_CALL int lockstep_environment_create(lockstep_environment** environment);
-/// Destroys the environment, and sets `*environment` to NULL. Finalizes MPI if lockstep_environment_create initialized
-/// MPI. Free all communicators before. Collective over the job.
+/// Destroys the environment, and sets `*environment` to NULL. The last of a process finalizes MPI, if lockstep
+/// initialized MPI. Free all communicators before. The last one is collective over the job.
 LOCKSTEP_C_API int lockstep_environment_free(lockstep_environment** environment);
 
 /// Allocates memory in the arena (device/arena.hpp), aligned to 64 bytes. Local.

@@ -8,15 +8,23 @@
 #include "base/check.hpp"
 #include "bindings/mpi/mpi.hpp"
 #include "cluster/job.hpp"
+#include "cluster/library_copies.hpp"
+#include "cluster/operation_files.hpp"
 #include "cluster/settings.hpp"
 #include "collectives/make_communicator.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <source_location>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -34,6 +42,21 @@ Communicator job_communicator(detail::Job& job, const detail::Settings& settings
         detail::make_job_transport(job, settings.share_memory), {.name = parent_name}, one_each));
   }
   return *std::static_pointer_cast<Communicator>(job.attachment);
+}
+
+/// Does for the first communicator of a program without an Environment what the first Environment does for this process
+/// alone.
+void start_without_environment(const detail::Settings& settings, std::string_view call) {
+  namespace mpi = detail::mpi;
+  detail::check_for_one_copy(call);
+  int rank = 0;
+  int size = 1;
+  mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  auto files = detail::OperationFiles::of_this_process(settings, rank, size);
+  if (files == nullptr) return;
+  files->start();
+  detail::OperationFiles::keep_until_finalize(std::move(files));
 }
 
 /// The public function `call` makes a communicator over `comm`.
@@ -65,10 +88,21 @@ Communicator make_over(MPI_Comm comm, const CommunicatorOptions& options, std::s
     return CommunicatorAccess::duplicate(job_communicator(*job, settings), options,
                                          {"world_communicator", std::source_location(), warn_after, fail_after});
   }
+  std::optional<Error> error;  // of this rank alone, so the others get it from the communicator
+  try {
+    if (!job) start_without_environment(settings, call);
+  } catch (const Error& own) {
+    error = own;
+  } catch (const std::exception& own) {
+    error.emplace(Code::unavailable, fmt::format("{}: {}", call, own.what()));
+  }
   constexpr std::size_t segment_bytes = std::size_t{1} << 30;
-  return CommunicatorAccess::make(
+  Communicator made = CommunicatorAccess::make(
       detail::make_mpi_transport(comm, settings.share_memory, segment_bytes, {warn_after, fail_after, options.name}),
       options);
+  if (!error) return made;
+  made.abort(std::string(error->text()));
+  throw *error;
 }
 
 }  // namespace

@@ -11,9 +11,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 
 namespace lockstep {
+namespace detail {
+class RankState;
+}
 
 struct EnvironmentOptions {
   /// The NCCL library: a path, or a file name that the dynamic loader searches for. Default: empty. Then the library is
@@ -27,50 +31,66 @@ struct EnvironmentOptions {
   /// destructor aborts the job. Default: the time after which operations fail (LOCKSTEP_TIMEOUT, 300 s by default). Set
   /// this option in programs in which some ranks end long before others.
   std::optional<std::chrono::milliseconds> finalize_after = {};
+  /// Whether MPI stays initialized until this Environment is destroyed. Set this option to false in a library whose
+  /// Environment may exist until MPI_Finalize, or longer, such as a static object. If this
+  /// Environment initializes MPI, and none delays that, its destructor finalizes MPI. Environments of a process may
+  /// differ in this option.
+  bool delays_finalize = true;
 };
 
-/// Initializes MPI unless the program has already initialized MPI, checks the launcher, and reads the LOCKSTEP_*
-/// environment variables. If SIGXFSZ has its default action, the constructor makes the process ignore SIGXFSZ. Then a
-/// write beyond the file size limit (ulimit -f) does not end the process; it fails with an error that names the file.
+/// The job, as this process sees it, while the object exists. The first Environment of a process initializes MPI unless
+/// the program has already initialized MPI, checks the launcher, and reads the LOCKSTEP_* environment variables. If
+/// SIGXFSZ has its default action, the constructor makes the process ignore SIGXFSZ. Then a write beyond the file size
+/// limit (ulimit -f) does not end the process; it fails with an error that names the file.
 ///
-/// Create one Environment in `main`, before any strategy that spans ranks. In a child process after fork(), the
-/// destructor does nothing.
+/// Create an Environment in `main`, before any strategy that spans ranks. Libraries may create Environments of their
+/// own, before or after: all of a process share one state and its options. If lockstep initialized MPI, the state ends
+/// with the last Environment that has `delays_finalize`, otherwise with the last one. What is written about operations
+/// (LOCKSTEP_METRICS, LOCKSTEP_TRACE, LOCKSTEP_HASH_LOG) ends with the state, or, if the program initialized MPI, in
+/// MPI_Finalize. In a child process after fork(), the destructor does nothing.
 ///
-/// If the constructor initialized MPI, the destructor finalizes MPI, which is collective. The destructor waits until
-/// all ranks destroy their Environments. After the warning time of LOCKSTEP_TIMEOUT (30 s by default), it logs the
-/// missing ranks. It aborts the job with exit_code::unavailable in these cases:
+/// If lockstep initialized MPI, the end of the state finalizes MPI, which is collective: the destructor waits until all
+/// ranks destroy their Environments. After the warning time of LOCKSTEP_TIMEOUT (30 s by default), it logs the missing
+/// ranks. It aborts the job with exit_code::unavailable in these cases:
 ///   - A rank is missing for longer than `finalize_after`. If an operation of a communicator has timed out before on
 ///     this rank, the limit is the shortest timeout that has expired (but at least 5 s, and at most `finalize_after`).
 ///   - The process of a missing rank of this node has ended. Then the destructor aborts the job at once.
 ///
-/// If an exception destroys the Environment during stack unwinding, the destructor logs one line and does not finalize
-/// MPI, because finalizing could block before the text of the exception is printed. The job is aborted 2 s later with
-/// exit_code::failure, so that other ranks can print their messages. An uncaught exception aborts the job 2 s later,
-/// too. Its text is printed once, and the communicators of the other ranks throw Error(unavailable) with this text.
+/// If an exception destroys the last Environment with `delays_finalize` during stack unwinding, the destructor logs one
+/// line and does not finalize MPI, because finalizing could block before the text of the exception is printed. The job
+/// is aborted 2 s later with exit_code::failure, so that other ranks can print their messages. An uncaught exception
+/// aborts the job 2 s later, too. Its text is printed once, and the communicators of the other ranks throw
+/// Error(unavailable) with this text.
 ///
-/// While the Environment exists, a thread of the Environment handles SIGQUIT: it writes the flight record of this
+/// While the state exists, a thread of it handles SIGQUIT: it writes the flight record of this
 /// process (flight_record.hpp) and logs the path of the record; the program continues. For this purpose, SIGQUIT is
-/// blocked on the thread that creates the Environment, and on all threads that this thread creates later. SIGQUIT is
-/// left unchanged if LOCKSTEP_RECORDER is 0, or if the program already handles, ignores or blocks SIGQUIT.
+/// blocked on the thread that creates the first Environment, and on all threads that this thread creates later. SIGQUIT
+/// is left unchanged if LOCKSTEP_RECORDER is 0, or if the program already handles, ignores or blocks SIGQUIT.
 class LOCKSTEP_API Environment {
  public:
-  /// Collective over the job. Requests MPI_THREAD_MULTIPLE, and passes `argc` and `argv` to MPI. MPI_Init_thread has no
-  /// timeout. The timeout of all later steps is that of LOCKSTEP_TIMEOUT. If a rank does not create its Environment in
-  /// this time, the other ranks throw Error(deadline_exceeded). If a rank stops responding while MPI determines the
-  /// nodes (MPI_Comm_split_type), the job is aborted with exit_code::unavailable.
-  /// Throws Error(failed_precondition) if another Environment exists, if MPI has been finalized, if MPI has only one
-  /// rank although the launcher started several (unless LOCKSTEP_ALLOW_SINGLETON=1), and if `nccl_library` is set
-  /// although NCCL has already been opened. Throws Error(invalid_argument) if a LOCKSTEP_* variable is malformed. If an
-  /// option or a variable is wrong on one rank only, all ranks throw the error, and its text names that rank.
-  Environment(int& argc, char**& argv, const EnvironmentOptions& options = {});
-  explicit Environment(const EnvironmentOptions& options = {});
+  /// The first Environment of the process: collective over the job. Requests MPI_THREAD_MULTIPLE, and passes `argc` and
+  /// `argv` to MPI. MPI_Init_thread has no timeout. The timeout of all later steps is that of LOCKSTEP_TIMEOUT. If a
+  /// rank does not create its Environment in this time, the other ranks throw Error(deadline_exceeded). If a rank stops
+  /// responding while MPI determines the nodes (MPI_Comm_split_type), the job is aborted with exit_code::unavailable.
+  /// Throws Error(failed_precondition) if MPI has been finalized, if MPI has only one rank although the launcher
+  /// started several (unless LOCKSTEP_ALLOW_SINGLETON=1), if `nccl_library` is set although NCCL has already been
+  /// opened, and if the process has loaded several copies of lockstep; the text has their paths. Throws
+  /// Error(invalid_argument) if a LOCKSTEP_* variable is malformed. If an option or a variable is wrong on one rank
+  /// only, all ranks throw the error, and its text names that rank.
+  /// A later Environment: local. An option that no earlier one set is taken from it. Throws Error(failed_precondition)
+  /// if an earlier one set another value; the text names both places, which are `place`: pass it where the constructor
+  /// is called by a function such as std::make_unique, whose line is in a standard header. Thread-safe.
+  Environment(int& argc, char**& argv, const EnvironmentOptions& options = {},
+              const std::source_location& place = std::source_location::current());
+  explicit Environment(const EnvironmentOptions& options = {},
+                       const std::source_location& place = std::source_location::current());
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
   ~Environment();
 
   /// Local.
-  [[nodiscard]] int rank() const noexcept { return rank_; }
-  [[nodiscard]] int size() const noexcept { return size_; }
+  [[nodiscard]] int rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
   /// The thread level that MPI provides: "single", "funneled", "serialized" or "multiple".
   [[nodiscard]] std::string thread_level() const;
   /// The first line of the text of MPI_Get_library_version.
@@ -78,7 +98,8 @@ class LOCKSTEP_API Environment {
   /// Instruction set of the kernels that run on this processor, by the name that Highway gives to it: "AVX3", "AVX2",
   /// "SSE4", "NEON", ...
   [[nodiscard]] std::string kernel_target() const;
-  [[nodiscard]] bool initialized_mpi() const noexcept { return initialized_mpi_; }
+  /// Whether an Environment of this process initialized MPI.
+  [[nodiscard]] bool initialized_mpi() const noexcept;
 
   /// Number of this rank among the ranks of its node (from 0), and the number of ranks of this node. A node is the set
   /// of ranks that share memory according to MPI. The variables of launchers are not used, because under mpirun the
@@ -96,15 +117,13 @@ class LOCKSTEP_API Environment {
   [[nodiscard]] std::string describe() const;
 
  private:
-  struct Node;
-  void start(int* argc, char*** argv, const EnvironmentOptions& options);
+  Environment(int* argc, char*** argv, const EnvironmentOptions& options, const std::source_location& place);
 
-  int rank_ = 0;
-  int size_ = 1;
-  int exceptions_ = 0;
+  std::shared_ptr<detail::RankState> state_;
+  int exceptions_ = 0;  // being handled when this object was created
   std::uint32_t fork_depth_ = 0;
-  bool initialized_mpi_ = false;
-  std::shared_ptr<Node> node_;
+  bool delays_finalize_ = true;
+  bool finalizes_ = false;  // the state may end with this object although there are others that do not delay it
 };
 
 }  // namespace lockstep

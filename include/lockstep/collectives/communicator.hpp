@@ -451,8 +451,9 @@ class LOCKSTEP_API Communicator {
 /// thread that may not call MPI. Throws Error(deadline_exceeded) on a timeout; the error names the missing ranks and,
 /// if it is known, the operation in which each missing rank waits. Throws Error(unavailable) if a message was lost
 /// because an earlier call was interrupted. With an Environment, each rank gets each of these errors once, in this call
-/// or the next call, and may then try again. Thread-safety: any thread, but all ranks must make their calls for
-/// MPI_COMM_WORLD in the same order.
+/// or the next call, and may then try again. Without an Environment, throws Error(invalid_argument) as
+/// communicator_from does if a file of LOCKSTEP_METRICS, LOCKSTEP_TRACE or LOCKSTEP_HASH_LOG cannot be written.
+/// Thread-safety: any thread, but all ranks must make their calls for MPI_COMM_WORLD in the same order.
 [[nodiscard]] LOCKSTEP_API Communicator world_communicator(const CommunicatorOptions& options = {});
 
 /// A communicator of one rank, for programs without MPI. Local.

@@ -21,6 +21,9 @@ namespace lockstep {
 /// communicators may fail in the same way, because MPI cannot cancel MPI_Comm_idup.
 /// Without an Environment, the nodes are found by MPI_Comm_split_type, which has no timeout; it is called only after
 /// all ranks have called this function. The communicator ends with its last copy, or in MPI_Finalize.
+/// Without an Environment, the first call opens the files of LOCKSTEP_METRICS, LOCKSTEP_TRACE and LOCKSTEP_HASH_LOG,
+/// which MPI_Finalize closes. Throws Error(invalid_argument) if a file cannot be written; then the next operation of
+/// the other ranks throws Error(unavailable) with this text.
 [[nodiscard]] LOCKSTEP_API Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options = {});
 
 /// The blocking collectives of MPI that lockstep itself calls.

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <source_location>
 #include <vector>
 
 namespace lockstep_torch {
@@ -62,7 +63,10 @@ class Subset {
 }  // namespace
 
 Place start() {
-  if (!environment()) environment() = std::make_unique<lockstep::Environment>();
+  if (!environment()) {
+    environment() =
+        std::make_unique<lockstep::Environment>(lockstep::EnvironmentOptions{}, std::source_location::current());
+  }
   const lockstep::Environment& job = *environment();
   return {job.rank(), job.size(), job.local_rank(), job.local_size(), job.nodes()};
 }

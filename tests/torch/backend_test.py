@@ -131,6 +131,32 @@ def workers_of_a_data_loader_do_not_start_mpi():
     expect(result.returncode == 0, result.stderr)
 
 
+def a_library_in_cpp_uses_lockstep_beside_the_backend():
+    """Each has an Environment of its own; either may be the first, and either the last."""
+    program = os.path.join(folder, "beside.py")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write("import ctypes, sys, torch, lockstep_torch, torch.distributed as dist\n"
+                   "step_of_a = ctypes.CDLL(sys.argv[1]).step_of_a\n"
+                   "step_of_a.argtypes, step_of_a.restype = [ctypes.c_char], ctypes.c_bool\n"
+                   "def library(steps): assert all(step_of_a(step.encode()) for step in steps)\n"
+                   "if sys.argv[2] == 'library': library('+s')\n"
+                   "dist.init_process_group('lockstep')\n"
+                   "if sys.argv[2] == 'torch': library('+s')\n"
+                   "total = torch.ones(2)\n"
+                   "dist.all_reduce(total)\n"
+                   "assert total[0].item() == dist.get_world_size(), total\n"
+                   "if sys.argv[3] == 'torch': library('s-')\n"
+                   "dist.all_reduce(total)\n"
+                   "dist.destroy_process_group()\n"
+                   "if sys.argv[3] == 'library': library('s-')\n")
+    library = os.path.join(build, "tests", "apps", "libenvironments-a.so")
+    for first in ("library", "torch"):
+        for last in ("library", "torch"):
+            result = launcher.run(2, python, program, library, first, last, env=environment, timeout=200)
+            expect(result.returncode == 0, f"first {first}, last {last}: {result.returncode}, {result.stderr}")
+            expect(result.stdout.count("a: sum 3 of 2 ranks") == 2, f"first {first}, last {last}: {result.stdout}")
+
+
 def the_page_shows_the_examples():
     with open(os.path.join(sources, "python/lockstep_torch/README.md"), encoding="utf-8") as file:
         page = file.read()
@@ -142,7 +168,7 @@ def the_page_shows_the_examples():
 PROGRAMS = (ddp_runs_unchanged_with_both_backends, the_bits_of_four_replicas_do_not_depend_on_the_number_of_processes,
             torchrun_is_refused_with_an_error_that_names_mpirun, a_program_without_a_launcher_is_a_job_of_one_rank,
             an_exception_on_one_rank_is_reported_by_the_others, a_process_that_ends_without_destroying_the_group_ends,
-            workers_of_a_data_loader_do_not_start_mpi, the_page_shows_the_examples)
+            workers_of_a_data_loader_do_not_start_mpi, a_library_in_cpp_uses_lockstep_beside_the_backend, the_page_shows_the_examples)
 
 
 def main():

@@ -381,19 +381,27 @@ trap 'exit 130' INT TERM
 rm -f "$has_built"
 if [ -n "$ahead" ]; then
   # shellcheck disable=SC2016,SC2086
-  setsid nice -n 19 sh -c 'until [ -e "$1" ]; do sleep 1; done; shift; echo 19 2>/dev/null >/proc/self/autogroup
+  setsid nice -n 10 sh -c 'until [ -e "$1" ]; do sleep 1; done; shift; echo 19 2>/dev/null >/proc/self/autogroup
     sh tests/run.sh --build "$@"; echo "== the end"' sh "$has_built" $ahead >"$built" 2>&1 &
   builder=$!
 fi
+
+# prefer_builder NICE: while a lane waits for its build, nothing else needs the processors; other programs must not get all of them
+prefer_builder() {
+  echo "$1" 2>/dev/null >"/proc/$builder/autogroup"
+  [ "$1" != 0 ] || renice -n 0 -g "$builder" >/dev/null 2>&1  # root may
+}
 
 # await LANE: until it has been compiled, or could not be, which its own build then shows. A first lane that does not build ends the wait.
 await() {
   case " $ahead " in *" $1 "*) ;; *) return ;; esac
   touch "$has_built"
   begin_wait=$(date +%s)
+  prefer_builder 0
   until grep -q -e "^== $1: [0-9]* s\$" -e '^== the end' "$built"; do sleep 1; done
   sed -n "s/^\(== $1: built in .*\)/\1, beside tests/p" "$built"
   note "$1: waited $(($(date +%s) - begin_wait)) s for its build"
+  prefer_builder 19
 }
 
 for name in $lanes; do

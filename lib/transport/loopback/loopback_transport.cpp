@@ -99,11 +99,10 @@ class Hub {
     return share_memory_ ? std::move(groups_[static_cast<std::size_t>(rank)]) : nullptr;
   }
 
-  /// The hub of `members` in the k-th split of every endpoint. The first endpoint that calls this function creates the
-  /// hub.
-  [[nodiscard]] std::shared_ptr<Hub> split(std::size_t k, std::span<const int> members) {
+  /// The hub of `members` in the split with this number. The first endpoint that calls this function creates the hub.
+  [[nodiscard]] std::shared_ptr<Hub> split(std::uint64_t number, std::span<const int> members) {
     const MutexLock lock(mutex_);
-    auto& part = splits_[{k, members.front()}];
+    auto& part = splits_[{number, members.front()}];
     if (!part) {
       std::vector<NodePlace> places;
       std::vector<int> first_ranks;
@@ -144,7 +143,7 @@ class Hub {
   const std::vector<int> first_ranks_;              // by rank
   std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element is used only by the endpoint of its rank
   Mutex mutex_;
-  std::map<std::pair<std::size_t, int>, std::shared_ptr<Hub>> splits_
+  std::map<std::pair<std::uint64_t, int>, std::shared_ptr<Hub>> splits_
       LOCKSTEP_GUARDED_BY(mutex_);  // by split and first member
 };
 
@@ -360,7 +359,7 @@ class LoopbackTransport final : public Transport {
   int rank_;
   std::unique_ptr<NodeGroup> group_;
   std::uint64_t epoch_ = 0;
-  std::size_t splits_ = 0;
+  std::uint64_t last_split_ = 0;
   PendingReceives receives_;
   PendingReceives receives_aside_;
   std::vector<Buffer> quarantined_;
@@ -372,14 +371,21 @@ class LoopbackTransport final : public Transport {
 
 class LoopbackGroup final : public NewGroup {
  public:
-  LoopbackGroup(std::shared_ptr<Hub> parent, int rank, std::size_t k)
-      : parent_(std::move(parent)), rank_(rank), k_(k) {}
+  /// `last_split` is the number of the last split in which the endpoint has taken part.
+  LoopbackGroup(std::shared_ptr<Hub> parent, int rank, std::uint64_t& last_split)
+      : parent_(std::move(parent)), rank_(rank), last_split_(last_split) {}
 
-  Introduction introduction() const override { return {}; }
-  void join(std::span<const Introduction>, std::span<const int> members) override {
+  Introduction introduction() const override {
+    Introduction own;
+    own.number = last_split_ + 1;
+    return own;
+  }
+  void join(std::span<const Introduction> introductions, std::span<const int> members) override {
+    // after a split that has failed, the ranks may know of different numbers
+    for (const Introduction& each : introductions) last_split_ = std::max(last_split_, each.number);
     if (members.empty()) return;
     const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
-    made_ = std::make_unique<LoopbackTransport>(parent_->split(k_, members), static_cast<int>(place));
+    made_ = std::make_unique<LoopbackTransport>(parent_->split(last_split_, members), static_cast<int>(place));
   }
   bool needs_context() const noexcept override { return false; }
   void start_context() override {}
@@ -392,12 +398,12 @@ class LoopbackGroup final : public NewGroup {
  private:
   std::shared_ptr<Hub> parent_;
   int rank_;
-  std::size_t k_;
+  std::uint64_t& last_split_;
   std::unique_ptr<Transport> made_;
 };
 
 std::unique_ptr<NewGroup> LoopbackTransport::begin_group() {
-  return std::make_unique<LoopbackGroup>(hub_, rank_, splits_++);
+  return std::make_unique<LoopbackGroup>(hub_, rank_, last_split_);
 }
 
 std::vector<std::unique_ptr<Transport>> make_ends(std::vector<int> node_leaders, bool share_memory,

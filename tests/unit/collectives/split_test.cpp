@@ -160,5 +160,20 @@ TEST(Communicators, with_other_timeouts_on_some_ranks_are_a_mismatch_on_all_rank
              {"mismatch: thread_communicators: fail_after is 1000 ms on rank 0 but 2000 ms on rank 1"});
 }
 
+TEST(Split, works_after_one_that_a_rank_did_not_begin) {
+  on_ranks({1, 1, 1}, [](Communicator& comm) {
+    if (comm.rank() == 1) {
+      comm.abort("not now");
+    } else {
+      EXPECT_NE(error_of([&] { (void)comm.split(0, 0, {}); }), "");
+    }
+    (void)comm.recover();
+    auto part = comm.split(0, 0, {});
+    ASSERT_TRUE(part);
+    EXPECT_EQ(part->size(), 3);
+    check_all_reduce(*part, ReduceOp::sum);
+  });
+}
+
 }  // namespace
 }  // namespace lockstep::test

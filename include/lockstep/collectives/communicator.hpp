@@ -86,10 +86,13 @@ struct ReduceOptions {
 /// rank destroys its communicator, the send or receive fails only after the timeout. It fails earlier if the departed
 /// rank is one of the ranks that send a message to the waiting rank in every collective.
 ///
-/// After an error, the communicator can be used again, with two exceptions. If a rank has ended, or still uses another
-/// rank's memory, every later call throws Error(unavailable) at once; the error names the first failed rank. If some
-/// ranks completed an operation that failed on others, every later call throws Error(mismatch) until all ranks call
-/// `recover`. After an error, a reduction in host memory always uses the canonical order, even if it permits any order.
+/// If a collective fails, the collectives that this rank has posted after it fail with the same error, and so do those
+/// that it posts before one of its calls throws the error. They do not count as completed, and match no call of another
+/// rank. After an error, the communicator can be used again, with two exceptions. If a rank has ended, or still uses
+/// another rank's memory, every later call throws Error(unavailable) at once; the error names the first failed rank. If
+/// some ranks completed an operation that failed on others, every later call throws Error(mismatch) until all ranks
+/// call `recover`. After an error, a reduction in host memory always uses the canonical order, even if it permits any
+/// order.
 ///
 /// A debugger that is attached to a rank suspends the timeouts of all ranks of its node. The timeouts of ranks of other
 /// nodes are suspended, too, while they wait in the same operation as a rank of that node. Every method can throw

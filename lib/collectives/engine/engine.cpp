@@ -601,7 +601,12 @@ void Engine::drive_head() {
   }
   if (head.is_agreed()) is_done = head.advance(*transport_, workspace_);
   if (is_done) {
-    finish_head(error_of(head));
+    SharedError error = error_of(head);
+    if (error != nullptr && error->code() == Code::mismatch) {
+      refuse_head(error);
+    } else {
+      finish_head(std::move(error));
+    }
     return;
   }
   const auto gone = presence_.failure_of_head(epoch_.number(), watchdog_.last_driven());
@@ -636,7 +641,7 @@ bool Engine::follow_others() {
 void Engine::conclude_agreement() {
   agreement_->close();
   if (!agreement_->all_agree()) {
-    finish_head(mismatch());
+    refuse_head(mismatch());
     return;
   }
   queue_.agree_on_head();
@@ -671,6 +676,16 @@ SharedError Engine::error_of(const Operation& head) const {
 
 void Engine::finish_head(SharedError error) {
   queue_.finish_head(std::move(error));
+  watchdog_.reset();
+  epoch_.end_if_aborted();
+}
+
+/// All ranks have `error` in the head. A rank that has thrown it may make other calls than one that does not know of it
+/// yet, so operations that are posted before this rank throws it fail with it, and do not count.
+void Engine::refuse_head(const SharedError& error) {
+  queue_.finish_head(error);
+  if (!queue_.is_empty()) queue_.fail_epoch(epoch_.number(), error);
+  epoch_.set_unobserved(error);
   watchdog_.reset();
   epoch_.end_if_aborted();
 }

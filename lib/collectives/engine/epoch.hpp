@@ -47,6 +47,8 @@ class Epoch {
   [[nodiscard]] bool is_sound() const noexcept { return unobserved_ == nullptr && pending_.empty() && !lost_; }
   /// The failure that ended operations of this rank and that no thread of this rank has thrown yet, or null.
   [[nodiscard]] const SharedError& unobserved() const noexcept { return unobserved_; }
+  /// All ranks have `error` in one operation, and this rank has not thrown it yet; the epoch goes on.
+  void set_unobserved(const SharedError& error) noexcept { unobserved_ = error; }
   /// The last failure that another rank had outside of Communicator::recover and after which the communicator still
   /// works; null if there is none.
   [[nodiscard]] const SharedError& ended_before_recovery() const noexcept { return ended_before_recovery_; }

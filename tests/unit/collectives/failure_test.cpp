@@ -41,6 +41,28 @@ TEST(Mismatch, of_shapes_names_both_sides_on_every_rank) {
                      "operation #0"});
 }
 
+TEST(Mismatch, also_ends_calls_that_a_rank_has_posted_behind_it) {
+  on_ranks(
+      {1, 1, 1},
+      [](Communicator& comm) {
+        std::vector<float> values(comm.rank() == 1 ? 4U : 3U);
+        const std::string expected = "rank 1 calls all_reduce sum of f32 [4]";
+        if (comm.rank() == 1) {  // knows of the mismatch before it makes another call
+          expect_all(error_of([&] { comm.all_reduce(values, ReduceOp::sum); }), {"mismatch:", expected});
+        } else {
+          Request first = comm.all_reduce_async(values, ReduceOp::sum);
+          Request second = comm.barrier_async();
+          expect_all(error_of([&] { comm.barrier(); }), {"mismatch:", expected});
+          expect_all(error_of([&] { second.wait(); }), {"mismatch:", expected});
+          expect_all(error_of([&] { first.wait(); }), {"mismatch:", expected});
+        }
+        EXPECT_EQ(comm.completed_operations(), 1);  // the mismatch, which all ranks have seen
+        comm.barrier();
+        check_all_reduce(comm, ReduceOp::sum);
+      },
+      minutes_to_fail());
+}
+
 TEST(Mismatch, is_found_when_counts_agree_and_shapes_do_not) {
   expect_all(
       shared_error(2, [](Communicator& comm) { sum(comm, DType::f32, comm.rank() == 0 ? Shape{2, 3} : Shape{3, 2}); }),

@@ -76,7 +76,8 @@ struct ReduceOptions {
 /// shapes (unless the method permits different shapes). If the calls differ, every rank throws Error(mismatch) with the
 /// same text, before any data is used. If a rank does not make the call within the timeout, every rank throws
 /// Error(deadline_exceeded), which names the missing rank. If the missing rank waits in an operation of another
-/// communicator, and one of the two communicators was created from the other, the error also names that operation.
+/// communicator, and one of the two communicators was created from the other, the error also names that operation. Of
+/// several missing ranks, Error::rank() is one that does not wait elsewhere, if there is one.
 ///
 /// A rank departs when its process ends, or when it destroys its communicator. If a call needs a departed rank, every
 /// rank throws Error(unavailable), which names the departed rank. Ranks on the node of the departed rank throw within a

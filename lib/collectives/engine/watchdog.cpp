@@ -12,7 +12,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 namespace lockstep::detail {
@@ -297,15 +300,24 @@ std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64
 
 Failure Watchdog::timeout(std::uint64_t epoch) const {
   const std::vector<int> missing = missing_ranks(epoch);
-  std::string known;
+  std::map<std::string_view, std::vector<int>> elsewhere;  // ranks by the operation in which they wait
+  std::optional<int> silent;
   for (const int rank : missing) {
     const std::string_view status = control_.status(rank, epoch, queue_.sequence());
-    if (!status.empty()) known += fmt::format("; rank {} waits in {}", rank, status);
+    if (!status.empty()) {
+      elsewhere[status].push_back(rank);
+    } else if (!silent) {
+      silent = rank;
+    }
   }
+  std::string known;
+  for (const auto& [status, ranks] : elsewhere)
+    known += fmt::format("; {} wait{} in {}", ranks_phrase(ranks), ranks.size() == 1 ? "s" : "", status);
+  const int first = missing.empty() ? -1 : missing.front();
   return {Code::deadline_exceeded,
           fmt::format("{}: timed out after {} s{}{}", queue_.text_of(queue_.head()), seconds(fail_after()),
                       cause_of_wait(missing, epoch), known),
-          queue_.context_of(missing.empty() ? -1 : missing.front())};
+          queue_.context_of(silent.value_or(first))};  // a rank that waits elsewhere is seldom the cause
 }
 
 Failure Watchdog::total_timeout() const {

@@ -175,5 +175,37 @@ TEST(Split, works_after_one_that_a_rank_did_not_begin) {
   });
 }
 
+TEST(Communicators, name_each_operation_in_which_missing_ranks_wait_once) {
+  std::latch has_failed(1);
+  on_ranks(
+      {1, 1, 1, 1},
+      [&](Communicator& first) {
+        CommunicatorOptions options = minutes_to_fail();
+        options.name = "second";
+        const Communicator second = first.duplicate(options);
+        if (first.rank() == 0) {
+          try {
+            first.barrier({.fail_after = std::chrono::seconds(1)});
+            ADD_FAILURE() << "rank 3 has not come";
+          } catch (const Error& error) {
+            if (virtual_time::is_active()) {
+              expect_all(error.text(),
+                         {"waiting for ranks 1, 2, 3", "; ranks 1, 2 wait in operation #0 of second, barrier"});
+              EXPECT_EQ(error.rank(), 3);
+            }
+          }
+          has_failed.count_down();
+        } else if (first.rank() == 3) {
+          has_failed.wait();
+        }
+        second.barrier();
+        if (first.rank() != 0) {
+          EXPECT_NE(error_of([&] { first.barrier(); }), "none");
+        }
+        first.barrier();
+      },
+      minutes_to_fail());
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -7,6 +7,7 @@
 #include "races/races.hpp"
 #include "simulation/cuts.hpp"
 #include "simulation/job.hpp"
+#include "simulation/marks.hpp"
 #include "simulation/scenario.hpp"
 #include "simulation/specification.hpp"
 
@@ -48,6 +49,7 @@ constexpr std::string_view usage =
   --cut PART,...    leaves parts of the jobs out; --help-cuts lists them
   --kept FILE       first runs the seeds of a file: a line has the options of one run
   --stop            stops at the first violation
+  --marks           prints how often each mark in a rare branch of the library was reached; one that was not is a failure
 
 The last line is "N runs, N interleavings, N faults, N violations"; the exit code is 1 if there are violations.
 )";
@@ -59,6 +61,7 @@ struct Arguments {
   bool is_one = false;
   bool trace = false;
   bool stops = false;
+  bool marks = false;
   std::string kept;
   Limits limits;
   std::vector<std::string> cuts;
@@ -104,6 +107,10 @@ Arguments parse(const std::vector<std::string>& words) {
     }
     if (option == "--stop") {
       arguments.stops = true;
+      continue;
+    }
+    if (option == "--marks") {
+      arguments.marks = true;
       continue;
     }
     if (i + 1 == words.size()) refuse(fmt::format("{}: no such option, or no value; --help lists the options", option));
@@ -169,6 +176,17 @@ std::string reduce(Scenario scenario) {
   return cuts;
 }
 
+/// Prints how often each mark was reached. Returns whether all were.
+bool print_marks() {
+  bool all = true;
+  for (const MarkCount& mark : mark_counts()) {
+    std::printf("%10llu  %s%s\n", static_cast<unsigned long long>(mark.count), mark.name.data(),
+                mark.count == 0 ? "  NOT REACHED" : "");
+    all = all && mark.count > 0;
+  }
+  return all;
+}
+
 class Search {
  public:
   /// `is_one`: prints the whole scenario and all violations.
@@ -219,6 +237,7 @@ class Search {
 
 int main(int argc, char** argv) {
   const Arguments arguments = parse({argv + 1, argv + argc});
+  if (arguments.marks) count_marks();
   Search search;
   if (!arguments.kept.empty()) {
     std::ifstream file(arguments.kept);
@@ -244,6 +263,7 @@ int main(int argc, char** argv) {
   };
   for (std::uint64_t runs = 0; goes_on(runs); ++runs)
     search.look_at(scenario_of(first + runs, arguments), arguments, arguments.is_one);
+  const bool has_reached_all = !arguments.marks || print_marks();
   std::printf("%s\n", search.summary().c_str());
-  return search.violations() > 0 ? 1 : 0;
+  return search.violations() > 0 || !has_reached_all ? 1 : 0;
 }

@@ -4,6 +4,7 @@
 #include "collectives/engine/control_channel.hpp"
 
 #include "base/check.hpp"
+#include "base/mark.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -57,7 +58,7 @@ void ControlChannel::sort(const ReceivedMessage& received) {
   if (kind == ControlKind::header) {
     AgreementHeader header;
     std::memcpy(&header, received.bytes.data(), sizeof(header));
-    if (header.epoch < epoch_) return;
+    if (header.epoch < epoch_) return reached(Mark::late_header);
     const auto data = received.bytes.subspan(sizeof(header));
     headers_.push_back({received.source, header, {data.begin(), data.end()}});
     Peer& peer = peers_[received.source];
@@ -78,10 +79,14 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     gone_ranks_.push_back({received.source, true, control.failure.text.data(), control.epoch, control.sequence});
   if (control.epoch < epoch_) {
     if (control.kind == ControlKind::heartbeat) {
+      reached(Mark::late_heartbeat);
       note_heartbeat(peers_[received.source], control);
       tell_end(received.source, control.epoch);
     } else if (control.kind == ControlKind::abort) {
-      if (Failure failure = failure_of(control.failure); failure.is_loss()) late_loss_ = std::move(failure);
+      if (Failure failure = failure_of(control.failure); failure.is_loss()) {
+        reached(Mark::late_loss);
+        late_loss_ = std::move(failure);
+      }
     }
     return;
   }
@@ -161,6 +166,7 @@ std::optional<ControlChannel::PairMessage> ControlChannel::take_pair_message() {
 }
 
 void ControlChannel::send_death(std::uint64_t epoch, std::int64_t sequence, int rank, const std::string& text) {
+  reached(Mark::death_told);
   ControlMessage control = abort_message(epoch, {sequence, {Code::unavailable, text, {rank, -1, {}, -1}}});
   control.kind = ControlKind::death;
   for (int target = 0; target < transport_.size(); ++target) {

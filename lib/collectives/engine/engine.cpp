@@ -7,6 +7,7 @@
 #include "base/foreign_exception.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
+#include "base/mark.hpp"
 #include "base/processor.hpp"
 #include "base/signals.hpp"
 #include "base/time_stamp.hpp"
@@ -206,6 +207,7 @@ void Engine::run_recovery(const std::function<std::shared_ptr<Operation>()>& nex
       const MutexLock lock(mutex_);
       if (recovery->error() == nullptr || recovery->error() != epoch_.ended_before_recovery() || Clock::now() > until)
         throw;
+      reached(Mark::recovery_again);
       log_warning("{}: recover begins again, because another rank has failed meanwhile: {}", options_.name,
                   error.text());
     }
@@ -266,6 +268,7 @@ void Engine::post(const std::shared_ptr<Operation>& operation) {
 
 void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
   if (epoch_.unobserved() != nullptr) {  // the caller does not know of this failure: the operation fails with it
+    reached(Mark::posted_after_failure);
     operation->finish(epoch_.unobserved());
     return;
   }
@@ -467,7 +470,10 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
     if (has_node_group_ || !is_aborted()) {
       agreement_->open(epoch_.number(), queue_.sequence(), *operation);
       do {
-        if (!has_node_group_ && agreement_->awaits_messages() && control_.poll_one() && is_aborted()) break;
+        if (!has_node_group_ && agreement_->awaits_messages() && control_.poll_one() && is_aborted()) {
+          reached(Mark::abort_during_agreement);
+          break;
+        }
         has_come = agreement_->advance();
       } while (!has_come && backoff.pause_briefly());
     }
@@ -570,6 +576,7 @@ void Engine::drive_head() {
   if (follow_others()) return;
   if (const auto& loss = control_.late_loss()) epoch_.lose(*loss);
   if (const auto& lost = epoch_.lost()) {
+    reached(Mark::communicator_lost);
     const Failure failure{
         Code::unavailable,
         fmt::format("{} no longer works, because of an earlier failure: {}", options_.name, lost->text), lost->context};
@@ -615,7 +622,8 @@ void Engine::drive_head() {
   // this thread may have computed or been stopped since it last looked, and a rank that has left has published with
   // what it ended the epoch: a failure of another rank takes precedence
   control_.poll();
-  if (follow_others()) return;
+  if (follow_others()) return reached(Mark::failure_of_another_rank_first);
+  reached(gone ? Mark::rank_gone : Mark::deadline);
   if (gone) {
     report_lost_rank();
   } else {
@@ -641,6 +649,7 @@ bool Engine::follow_others() {
 void Engine::conclude_agreement() {
   agreement_->close();
   if (!agreement_->all_agree()) {
+    reached(Mark::calls_differ);
     refuse_head(mismatch());
     return;
   }

@@ -4,6 +4,7 @@
 #include "collectives/engine/epoch.hpp"
 
 #include "base/log.hpp"
+#include "base/mark.hpp"
 
 #include <fmt/format.h>
 
@@ -21,6 +22,7 @@ SharedError Epoch::end(const Failure& failure) {
   EpochEnd how{queue_.sequence(), failure};
   // if other ranks have begun to move data of the head, the head of this rank is the same operation
   const bool has_stale_transfers = !queue_.is_empty() && queue_.head().uses_transfers();
+  if (has_stale_transfers) reached(Mark::stale_transfers);
   // other ranks may work on the head before this rank knows that all ranks have arrived
   if (head_may_be_shared()) {
     agreement_.abandon();
@@ -57,6 +59,7 @@ void Epoch::end_everywhere(Failure failure) {
   if (is_recovery && failure.ends == Ends::epoch) failure.ends = Ends::recovery;
   const EpochEnd own{queue_.sequence(), std::move(failure)};
   const EpochEnd published = node_failures_.publish(number_, own);
+  if (published.failure.text != own.failure.text) reached(Mark::another_failure_of_node);
   // a loss is told even if the ranks of this node throw another failure
   const bool is_other_loss = own.failure.is_loss() && !published.failure.is_loss();
   if (is_other_loss) lose(own.failure);
@@ -68,6 +71,7 @@ void Epoch::end_everywhere(Failure failure) {
 void Epoch::abort(const std::string& text, const std::source_location& where, Code code) {
   queue_.restart_merge_count();
   if (unobserved_ != nullptr) {  // the epoch has ended already, with another failure
+    reached(Mark::abort_after_end);
     unobserved_ = nullptr;
     return;
   }
@@ -75,6 +79,7 @@ void Epoch::abort(const std::string& text, const std::source_location& where, Co
                   queue_.context_of(transport_.rank())};
   // if other ranks may have entered the head of the queue together with this rank, the head is still completed
   if (!queue_.is_empty() && head_may_be_shared()) {
+    reached(Mark::abort_waits_for_operation);
     send_abort(number_of_next_post(), {pending_.empty() ? queue_.sequence() + 1 : 0, failure});
     pending_.push_back(std::move(failure));  // published when it takes effect
     return;

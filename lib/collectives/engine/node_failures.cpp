@@ -3,6 +3,8 @@
 
 #include "collectives/engine/node_failures.hpp"
 
+#include "base/mark.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <span>
@@ -49,6 +51,7 @@ EpochEnd NodeFailures::publish(std::uint64_t epoch, const EpochEnd& own) {
       return own;
     }
     first = first_end(epoch);
+    reached(Mark::claim_lost);
   }
   const EpochEnd end{own.sequence, first ? first->failure : own.failure};
   write(epoch, end, final_of(epoch));
@@ -79,6 +82,7 @@ std::optional<EpochEnd> NodeFailures::first_end(std::uint64_t epoch) const {
   if (epochs_of_claim(claim) < epoch + 1) return std::nullopt;
   if (epochs_of_claim(claim) == epoch + 1) return read(member_of_claim(claim), epoch, candidate_of(epoch));
   // the other ranks have gone on, and another epoch has ended; each rank has published with what it ended this one
+  reached(Mark::later_epoch_ended);
   for (int member = 0; member < group_->size(); ++member) {
     if (auto end = read(member, epoch, final_of(epoch))) return end;
   }

@@ -4,6 +4,7 @@
 #include "collectives/engine/watchdog.hpp"
 
 #include "base/log.hpp"
+#include "base/mark.hpp"
 #include "base/phrases.hpp"
 #include "base/process.hpp"
 
@@ -231,6 +232,7 @@ std::vector<int> Watchdog::ranks_that_hold_up(std::uint64_t epoch) const {
   std::erase_if(ranks, [&](int rank) {
     return !control_.is_in_earlier_epoch(rank, epoch) || agreement_.has_come(rank, epoch, sequence);
   });
+  if (!ranks.empty()) reached(Mark::rank_in_earlier_epoch);
   return ranks;
 }
 
@@ -272,7 +274,9 @@ std::vector<int> Watchdog::silent_ranks_behind(std::vector<int> ranks, std::uint
       if (std::find(ranks.begin(), ranks.end(), next) == ranks.end()) ranks.push_back(next);
     }
   }
-  return silent_ranks(std::move(ranks), epoch);
+  ranks = silent_ranks(std::move(ranks), epoch);
+  if (!ranks.empty()) reached(Mark::rank_behind_others);
+  return ranks;
 }
 
 std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64_t epoch) const {

@@ -4,6 +4,7 @@
 #include "collectives/host/node_work.hpp"
 
 #include "base/log.hpp"
+#include "base/mark.hpp"
 #include "collectives/call/backoff.hpp"
 
 #include <fmt/ranges.h>
@@ -28,7 +29,10 @@ bool NodeWork::begin() {
   group_.at_flag();
   group_.own_control_block().working.value.store(tag_, std::memory_order_seq_cst);
   is_working_ = true;
-  if (is_abandoned()) return end();
+  if (is_abandoned()) {
+    reached(Mark::abandoned_before_work);
+    return stop_working();
+  }
   bytes_of_turn_ = 0;
   group_.at_turn();
   return true;
@@ -39,7 +43,10 @@ bool NodeWork::goes_on(std::size_t bytes) {
   bytes_of_turn_ += bytes;
   if (bytes_of_turn_ <= turn_bytes) return true;
   bytes_of_turn_ = bytes;
-  if (is_abandoned()) return false;
+  if (is_abandoned()) {
+    reached(Mark::abandoned_between_turns);
+    return false;
+  }
   std::atomic<std::uint64_t>& turns = group_.own_control_block().turns.value;
   turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // only this rank writes it
   group_.at_turn();
@@ -54,6 +61,12 @@ bool NodeWork::is_abandoned() const {
 }
 
 bool NodeWork::end() {
+  if (stop_working()) return true;
+  reached(Mark::abandoned_after_work);
+  return false;
+}
+
+bool NodeWork::stop_working() {
   group_.own_control_block().working.value.store(0, std::memory_order_release);
   is_working_ = false;
   // a producer's caller changes memory only after the producer has set `abandoned`; if this rank has read a changed
@@ -82,12 +95,17 @@ std::vector<int> NodeWork::await_consumers() const {
   for (const int consumer : consumers_) {
     Backoff backoff(Backoff::shared_core_spins);
     auto next_look = std::chrono::steady_clock::now();
+    if (is_in_work(consumer)) reached(Mark::consumer_in_work);
     while (is_in_work(consumer)) {
       if (const auto now = std::chrono::steady_clock::now(); now >= next_look) {
-        if (group_.has_ended(consumer)) break;
+        if (group_.has_ended(consumer)) {
+          reached(Mark::consumer_ended);
+          break;
+        }
         next_look = now + std::chrono::milliseconds(1);
       }
       if (group_.can_unshare() && std::chrono::steady_clock::now() > end) {
+        reached(Mark::consumer_late);
         late.push_back(consumer);
         break;
       }
@@ -98,7 +116,7 @@ std::vector<int> NodeWork::await_consumers() const {
 }
 
 void NodeWork::abandon(OwnTable& table) noexcept {
-  if (is_working_) static_cast<void>(end());  // an exception has interrupted the work
+  if (is_working_) static_cast<void>(stop_working());  // an exception has interrupted the work
   const std::vector<int> late = await_consumers();
   if (late.empty()) return;
   group_.staging().inputs.leak();
@@ -106,6 +124,7 @@ void NodeWork::abandon(OwnTable& table) noexcept {
   table.leak();
   const std::size_t bytes = table.unshare_outputs(group_);
   if (bytes == 0) return;
+  reached(Mark::outputs_unshared);
   log_warning(
       "{} bytes of outputs of a failed collective are no longer in shared memory: a stopped process (rank{} {} of this "
       "node) may still write to them; later collectives on them are slower",

@@ -76,6 +76,8 @@ class NodeWork {
  private:
   /// Waits for the consumers. Returns the consumers that still work on the operation after one second.
   [[nodiscard]] std::vector<int> await_consumers() const;
+  /// As `end`.
+  [[nodiscard]] bool stop_working();
 
   NodeGroup& group_;
   const std::span<const int> producers_;

@@ -32,6 +32,7 @@ void cut_rank(Scenario& scenario, int rank) {
   scenario.replicas.erase(scenario.replicas.begin() + at);
   const auto shift = [&](int& other) { other = other > rank ? other - 1 : std::min(other, scenario.ranks() - 1); };
   for (Operation& operation : scenario.operations) shift(operation.root);
+  for (Operation& operation : scenario.common_operations) shift(operation.root);
   std::erase_if(scenario.faults, [rank](const Fault& fault) { return fault.rank == rank; });
   for (Fault& fault : scenario.faults) {
     shift(fault.rank);
@@ -41,12 +42,16 @@ void cut_rank(Scenario& scenario, int rank) {
 
 void cut_before(Scenario& scenario, int operation) {
   scenario.operations.erase(scenario.operations.begin(), scenario.operations.begin() + operation);
+  if (!scenario.common_operations.empty())
+    scenario.common_operations.erase(scenario.common_operations.begin(),
+                                     scenario.common_operations.begin() + operation);
   std::erase_if(scenario.faults, [operation](const Fault& fault) { return fault.operation < operation; });
   for (Fault& fault : scenario.faults) fault.operation -= operation;
 }
 
 void cut_after(Scenario& scenario, int operation) {
   scenario.operations.resize(static_cast<std::size_t>(operation) + 1);
+  if (!scenario.common_operations.empty()) scenario.common_operations.resize(scenario.operations.size());
   std::erase_if(scenario.faults, [operation](const Fault& fault) { return fault.operation > operation; });
 }
 
@@ -54,7 +59,16 @@ void cut_after(Scenario& scenario, int operation) {
 
 bool cut(Scenario& scenario, const std::string& part) {
   const int operations = static_cast<int>(scenario.operations.size());
-  if (part == "delays") {
+  if (part == "calls") {
+    for (std::size_t k = 0; k < scenario.common_operations.size(); ++k) {
+      const bool is_left_open = scenario.operations[k].is_left_open;
+      scenario.operations[k] = scenario.common_operations[k];
+      scenario.operations[k].is_left_open = is_left_open;
+    }
+    scenario.common_operations.clear();
+  } else if (part == "requests") {
+    for (Operation& operation : scenario.operations) operation.is_left_open = false;
+  } else if (part == "delays") {
     scenario.delays = {};
   } else if (part == "deaths") {
     for (Fault& fault : scenario.faults) fault.kind = fault.kind == FaultKind::dies ? FaultKind::stops : fault.kind;
@@ -73,6 +87,8 @@ bool cut(Scenario& scenario, const std::string& part) {
   } else if (part == "mappings") {
     scenario.has_mappings = false;
     for (Fault& fault : scenario.faults) fault.is_in_work = false;
+  } else if (part == "turns") {
+    scenario.turn_bytes = 0;
   } else if (part == "stale") {
     scenario.stale_one_in = 0;
   } else if (part == "replicas") {
@@ -112,10 +128,15 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
     if (std::none_of(scenario.faults.begin(), scenario.faults.end(), is_of_rank))
       cuts.push_back(fmt::format("rank={}", rank));
   }
+  if (!scenario.common_operations.empty()) cuts.emplace_back("calls");
+  if (std::any_of(scenario.operations.begin(), scenario.operations.end(),
+                  [](const Operation& operation) { return operation.is_left_open; }))
+    cuts.emplace_back("requests");
   if (scenario.begins_with_failure) cuts.emplace_back("first-failure");
   if (scenario.leaves_after_failure) cuts.emplace_back("departures");
   if (scenario.delays.slowest().count() > 0) cuts.emplace_back("delays");
   if (scenario.preempts_one_in > 0) cuts.emplace_back("preemption");
+  if (scenario.turn_bytes > 0) cuts.emplace_back("turns");
   if (scenario.recovers_at_once) cuts.emplace_back("recovery");
   if (scenario.has_mappings) cuts.emplace_back("mappings");
   if (scenario.ranks_of_domain > 0 && scenario.ranks() > detail::Levels::most_neighbours) cuts.emplace_back("places");

@@ -4,11 +4,11 @@
 #include "simulation/job.hpp"
 
 #include <lockstep/collectives/communicator.hpp>
-#include <lockstep/collectives/item.hpp>
-#include <lockstep/core/tensor_view.hpp>
 
 #include "collectives/make_communicator.hpp"
 #include "races/races.hpp"
+#include "simulation/buffers.hpp"
+#include "simulation/calls.hpp"
 #include "simulation/node_memory.hpp"
 #include "support/function_ref.hpp"
 #include "transport/loopback/loopback_transport.hpp"
@@ -20,9 +20,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
+#include <deque>
+#include <exception>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <thread>
@@ -73,180 +73,18 @@ void at_atomic() {
   if (!must_not_stop()) preempt_one_in(running->preempts_one_in * accesses_of_a_word);
 }
 
-constexpr detail::TestHooks hooks{.at_flag = at_word, .at_turn = at_turn};
+detail::TestHooks hooks{.at_flag = at_word, .at_turn = at_turn};  // of the running job
 
-/// An element of the input of a replica. Sums are exact in f32.
-float value_of(int operation, int replica, int element) {
-  return static_cast<float>((operation * 7 + replica * 13 + element * 3) % 31 - 9);
-}
-
-/// The elements of a tensor.
-class Values {
- public:
-  /// In the memory of the calling rank that it shares; on the heap if `memories` is null.
-  Values(NodeMemories* memories, int member, int count) : count_(static_cast<std::size_t>(count)) {
-    const std::size_t bytes = count_ * sizeof(float);
-    if (memories != nullptr) {
-      std::byte* const block = memories->allocate(member, bytes);
-      if (block == nullptr) std::abort();  // the job needs more than a simulated rank has
-      data_ = {reinterpret_cast<float*>(block), [memories, block, bytes](float*) { memories->free(block, bytes); }};
-    } else {
-      data_ = {new float[count_], std::default_delete<float[]>()};
-    }
-  }
-  [[nodiscard]] std::span<float> all() const noexcept { return {data_.get(), count_}; }
-  void has_been_read() const { races::read(data_.get(), count_ * sizeof(float)); }
-  void has_been_written() const { races::wrote(data_.get(), count_ * sizeof(float)); }
-  void fill(float value) const {
-    std::fill(all().begin(), all().end(), value);
-    has_been_written();
-  }
-
- private:
-  std::shared_ptr<float> data_;
-  std::size_t count_;
+/// An operation of a rank that it has begun.
+struct Begun {
+  Begun(const Operation& operation, int number, const ReplicaLayout& layout, int rank, Place place)
+      : number(number), operation(operation), buffers(operation, number, layout, rank, place) {}
+  int number;
+  Operation operation;
+  Buffers buffers;
+  std::optional<Request> request;  ///< of an operation that is left open
+  bool has_failed = false;
 };
-
-/// Where the tensors of a rank are.
-struct Place {
-  NodeMemories* memories = nullptr;  ///< null: on the heap
-  int member = 0;                    ///< of its node
-};
-
-/// The tensors of one operation of one rank, and what they must be afterwards.
-class Buffers {
- public:
-  Buffers(const Operation& operation, int number, const ReplicaLayout& layout, int rank, Place place)
-      : operation_(operation), number_(number), layout_(layout), rank_(rank), place_(place) {
-    const int all = layout.replicas();
-    const int local = layout.count(rank);
-    const bool is_root = rank == operation.root;
-    const int count = operation.count;
-    switch (operation.kind) {
-      case Kind::all_reduce: make(local, count, local, count); break;
-      case Kind::reduce: make(local, count, is_root ? 1 : 0, count); break;
-      case Kind::reduce_scatter: make(local, count * all, local, count); break;
-      case Kind::all_gather: make(local, count, local, count * all); break;
-      case Kind::gather: make(local, count, is_root ? 1 : 0, count * all); break;
-      case Kind::broadcast: make(is_root ? 1 : 0, count, local, count); break;
-      case Kind::barrier: break;
-    }
-  }
-
-  [[nodiscard]] Item item() const { return {inputs_, outputs_}; }
-
-  /// After a failed call: its caller may change the inputs at once, and no rank writes to the outputs any more.
-  void end_by_failure() {
-    for (const Values& values : values_) values.fill(-1e9F);
-    for (const Values& result : results_) {
-      result.has_been_read();
-      left_.emplace_back(result.all().begin(), result.all().end());
-    }
-  }
-  /// Whether the outputs are as they were after the failed call.
-  [[nodiscard]] bool is_left_alone() const {
-    for (std::size_t i = 0; i < results_.size(); ++i) {
-      if (!std::equal(left_[i].begin(), left_[i].end(), results_[i].all().begin())) return false;
-    }
-    return true;
-  }
-
-  /// Empty if all results are right.
-  [[nodiscard]] std::string wrong() const {
-    for (std::size_t i = 0; i < results_.size(); ++i) {
-      results_[i].has_been_read();
-      const std::span<const float> result = results_[i].all();
-      for (std::size_t k = 0; k < result.size(); ++k) {
-        const float expected = expected_at(static_cast<int>(i), static_cast<int>(k));
-        if (result[k] != expected)
-          return fmt::format("element {} of output {} is {}, not {}", k, i, result[k], expected);
-      }
-    }
-    return {};
-  }
-
- private:
-  /// Every fourth operation is on private memory, which other ranks cannot see.
-  [[nodiscard]] Values make_values(int count) const {
-    return {number_ % 4 == 3 ? nullptr : place_.memories, place_.member, count};
-  }
-
-  void make(int inputs, int input_count, int outputs, int output_count) {
-    const int first = operation_.kind == Kind::broadcast ? 0 : layout_.first(rank_);
-    for (int i = 0; i < inputs; ++i) {
-      const std::span<float> values = values_.emplace_back(make_values(input_count)).all();
-      for (int k = 0; k < input_count; ++k) values[static_cast<std::size_t>(k)] = value_of(number_, first + i, k);
-      values_.back().has_been_written();
-      inputs_.push_back({values.data(), DType::f32, Shape{input_count}, {}});
-    }
-    for (int i = 0; i < outputs; ++i) {
-      const Values& values = results_.emplace_back(make_values(output_count));
-      values.fill(-77.0F);
-      outputs_.push_back({values.all().data(), DType::f32, Shape{output_count}, {}});
-    }
-  }
-
-  [[nodiscard]] float sum_at(int element) const {
-    float sum = 0;
-    for (int replica = 0; replica < layout_.replicas(); ++replica) sum += value_of(number_, replica, element);
-    return sum;
-  }
-  [[nodiscard]] float expected_at(int output, int element) const {
-    switch (operation_.kind) {
-      case Kind::all_reduce:
-      case Kind::reduce: return sum_at(element);
-      case Kind::reduce_scatter: return sum_at((layout_.first(rank_) + output) * operation_.count + element);
-      case Kind::all_gather:
-      case Kind::gather: return value_of(number_, element / operation_.count, element % operation_.count);
-      case Kind::broadcast: return value_of(number_, 0, element);
-      case Kind::barrier: break;
-    }
-    return 0;
-  }
-
-  Operation operation_;
-  int number_;
-  const ReplicaLayout& layout_;
-  int rank_;
-  Place place_;
-  std::vector<Values> values_;
-  std::vector<Values> results_;
-  std::vector<std::vector<float>> left_;  // contents of the results after a failure
-  std::vector<ConstTensorView> inputs_;
-  std::vector<TensorView> outputs_;
-};
-
-Request start(const Communicator& comm, const Operation& operation, std::span<const Item> items) {
-  switch (operation.kind) {
-    case Kind::all_reduce: return comm.all_reduce_async(items, ReduceOp::sum);
-    case Kind::reduce_scatter: return comm.reduce_scatter_async(items, ReduceOp::sum);
-    case Kind::reduce: return comm.reduce_async(items, ReduceOp::sum, operation.root);
-    case Kind::all_gather: return comm.all_gather_async(items);
-    case Kind::gather: return comm.gather_async(items, operation.root);
-    case Kind::broadcast: return comm.broadcast_async(items, operation.root);
-    case Kind::barrier: break;
-  }
-  return comm.barrier_async();
-}
-
-/// Seeds of kept_seeds have been found with these.
-bool may_be_asynchronous(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::broadcast || kind == Kind::barrier;
-}
-
-void call(const Communicator& comm, const Operation& operation, const Item& item) {
-  const std::span<const Item> items(&item, 1);
-  if (operation.is_asynchronous && may_be_asynchronous(operation.kind)) return start(comm, operation, items).wait();
-  switch (operation.kind) {
-    case Kind::all_reduce: return comm.all_reduce(items, ReduceOp::sum);
-    case Kind::reduce: return comm.reduce(items, ReduceOp::sum, operation.root);
-    case Kind::reduce_scatter: return comm.reduce_scatter(items, ReduceOp::sum);
-    case Kind::all_gather: return comm.all_gather(items);
-    case Kind::gather: return comm.gather(items, operation.root);
-    case Kind::broadcast: return comm.broadcast(items, operation.root);
-    case Kind::barrier: return comm.barrier();
-  }
-}
 
 class Job {
  public:
@@ -254,8 +92,9 @@ class Job {
       : scenario_(scenario), trace_(trace), delays_(scenario.seed), layout_(scenario.replicas) {
     report_.ranks.resize(static_cast<std::size_t>(scenario.ranks()));
     has_ended_.resize(report_.ranks.size());
-    failed_.resize(report_.ranks.size());
+    begun_.resize(report_.ranks.size());
     running = &scenario;
+    hooks.most_turn_bytes = scenario.turn_bytes > 0 ? scenario.turn_bytes : detail::TestHooks().most_turn_bytes;
     stops_soon = {};
     turns_before_stop = {};
     for (int rank = 0; rank < scenario.ranks(); ++rank)
@@ -346,6 +185,8 @@ class Job {
     if (!at) at = virtual_time::stopped_since(group_of(rank));
     return at && virtual_time::now() >= *at + milliseconds((observer * 7 + rank * 3) % 30);
   }
+  /// The operations that the rank has begun; after a failure, also those that have failed.
+  [[nodiscard]] std::deque<Begun>& begun(int rank) { return begun_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Outcome& outcome(int rank) { return report_.ranks[static_cast<std::size_t>(rank)]; }
 
   template <class... Args>
@@ -358,9 +199,10 @@ class Job {
   /// No rank writes to the outputs of a failed operation any more.
   void look_at_outputs() {
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
-      const auto& buffers = failed_[static_cast<std::size_t>(rank)];
-      if (buffers && outcome(rank).failure && !buffers->is_left_alone())
-        outcome(rank).wrong.emplace_back("outputs of a failed operation were written after its return");
+      for (const Begun& each : begun(rank)) {
+        if (each.has_failed && outcome(rank).failure && !each.buffers.is_left_alone())
+          outcome(rank).wrong.emplace_back("outputs of a failed operation were written after its return");
+      }
     }
   }
 
@@ -397,11 +239,7 @@ class Job {
   void be_rank(std::unique_ptr<detail::Transport> transport) {
     const int rank = transport->rank();
     virtual_time::join_group(group_of(rank));
-    CommunicatorOptions options;
-    options.local_replicas = layout_.count(rank);
-    options.fail_after = scenario_.fail_after;
-    options.warn_after = scenario_.warn_after;
-    std::optional<Communicator> comm = CommunicatorAccess::make(std::move(transport), options, layout_);
+    std::optional<Communicator> comm = CommunicatorAccess::make(std::move(transport), options_of(rank), layout_);
     CommunicatorAccess::set_test_hooks(*comm, &hooks);
     try {
       if (scenario_.begins_with_failure) fail_once(*comm, rank);
@@ -427,6 +265,14 @@ class Job {
     // a communicator that is destroyed here would be one that its rank has left
     ++at_end_;
     while (at_end_ < scenario_.ranks()) std::this_thread::sleep_for(milliseconds(10));
+  }
+
+  [[nodiscard]] CommunicatorOptions options_of(int rank) const {
+    CommunicatorOptions options;
+    options.local_replicas = layout_.count(rank);
+    options.fail_after = scenario_.fail_after;
+    options.warn_after = scenario_.warn_after;
+    return options;
   }
 
   [[nodiscard]] bool has_aborted(int rank) const {
@@ -469,17 +315,119 @@ class Job {
   /// Every other time, while the operation is under way.
   void abort(const Communicator& comm, const Operation& operation, const Fault& fault) {
     const std::string text = fmt::format("no more bread on rank {}", fault.rank);
-    if (fault.turns % 2 == 0) return comm.abort(text);
-    Buffers buffers(operation, fault.operation, layout_, fault.rank, place_of(fault.rank));
-    const Item item = buffers.item();
-    Request request = start(comm, operation, std::span(&item, 1));
-    for (std::uint64_t turn = 0; turn < fault.turns % 8; ++turn) std::this_thread::yield();
-    comm.abort(text);
-    try {
-      request.wait();
-    } catch (const Error& error) {
-      say(fault.rank, "its operation: {}", error.what());
+    if (fault.turns % 2 == 0 || operation.makes_communicator()) {
+      comm.abort(text);
+    } else {
+      Begun& own = begin(operation, fault.operation, fault.rank);
+      own.request = start(comm, operation, own.buffers.item());
+      for (std::uint64_t turn = 0; turn < fault.turns % 8; ++turn) std::this_thread::yield();
+      comm.abort(text);
     }
+    end_open(fault.rank);
+  }
+
+  Begun& begin(const Operation& operation, int number, int rank) {
+    return begun(rank).emplace_back(operation, number, layout_, rank, place_of(rank));
+  }
+
+  /// Waits for all operations that the rank has begun, of which the last one may have ended with `error`. Throws the
+  /// error of the first one that has failed.
+  void complete(int rank, std::exception_ptr error = nullptr) {
+    std::exception_ptr first;
+    for (Begun& each : begun(rank)) {
+      if (each.request) {
+        try {
+          each.request->wait();
+        } catch (const Error&) {
+          if (!first) first = std::current_exception();
+          end_by_failure(each);
+        }
+        each.request.reset();
+      } else if (each.has_failed && !first) {
+        first = error;
+      }
+      if (each.has_failed) continue;
+      say(rank, "completed operation {}: {}", each.number, describe(each.operation));
+      ++outcome(rank).completed;
+      if (std::string wrong = each.buffers.wrong(); !wrong.empty())
+        outcome(rank).wrong.push_back(
+            fmt::format("operation {} ({}): {}", each.number, describe(each.operation), wrong));
+      if (first)
+        outcome(rank).wrong.push_back(
+            fmt::format("operation {} has completed, but one before it has failed", each.number));
+    }
+    if (first) std::rethrow_exception(first);
+    begun(rank).clear();
+  }
+
+  /// Ends the operations that a rank has left open and that may fail, because of its fault.
+  void end_open(int rank) {
+    try {
+      complete(rank);
+    } catch (const Error& error) {
+      say(rank, "its operation: {}", error.what());
+    }
+  }
+
+  /// Makes a communicator and an operation on it. A rank that fails there tells the others, which may be in an
+  /// operation of `comm` by then.
+  void use_other_communicator(const Communicator& comm, const Operation& operation, int number, int rank) {
+    const auto all = parts(scenario_, operation);
+    const auto has_rank = [rank](const std::vector<int>& part) {
+      return std::find(part.begin(), part.end(), rank) != part.end();
+    };
+    const auto own_part = std::find_if(all.begin(), all.end(), has_rank);
+    CommunicatorOptions options = options_of(rank);
+    options.name = name_of_part(number, static_cast<std::size_t>(own_part - all.begin()));
+    std::optional<Communicator> other;
+    if (operation.way == Way::duplicate) {
+      other = comm.duplicate(options);
+    } else {
+      const bool takes_part = own_part != all.end();
+      const auto place = takes_part ? std::find(own_part->begin(), own_part->end(), rank) - own_part->begin() : 0;
+      other = comm.split(takes_part ? static_cast<int>(own_part - all.begin()) : -1, static_cast<int>(place), options);
+    }
+    if (!other) return;
+    CommunicatorAccess::set_test_hooks(*other, &hooks);
+    const Operation own{operation.kind, operation.count, 0, operation.is_asynchronous};
+    Begun& at_end = begun(rank).emplace_back(own, -1, other->layout(), other->rank(), Place());
+    try {
+      call(*other, own, at_end.buffers.item());
+    } catch (const Error& error) {
+      end_by_failure(at_end);
+      comm.abort(error.text());
+      throw;
+    }
+    if (std::string wrong = at_end.buffers.wrong(); !wrong.empty())
+      outcome(rank).wrong.push_back(fmt::format("on another communicator: {}", wrong));
+    begun(rank).pop_back();
+  }
+
+  static void end_by_failure(Begun& each) {
+    each.has_failed = true;
+    each.buffers.end_by_failure();
+  }
+
+  /// The rank makes operation `k`. It waits for those that it has left open before or after this one.
+  void make(const Communicator& comm, const Operation& operation, int k, int rank) {
+    if (!operation.is_left_open && k % 2 == 1) complete(rank);
+    Begun& own = begin(operation, k, rank);
+    try {
+      if (operation.is_left_open) {
+        own.request = start(comm, operation, own.buffers.item());
+        return;
+      }
+      switch (operation.way) {
+        case Way::call: call(comm, operation, own.buffers.item()); break;
+        case Way::run_plan: run_plan(comm, operation, own.buffers.item(), (k + rank) % 3 != 0); break;
+        case Way::duplicate:
+        case Way::split: use_other_communicator(comm, operation, k, rank); break;
+      }
+    } catch (const Error&) {
+      end_by_failure(own);
+      complete(rank, std::current_exception());
+    }
+    complete(rank);
   }
 
   void operate(std::optional<Communicator>& comm, int rank) {
@@ -503,23 +451,13 @@ class Job {
           case FaultKind::leaves:
             has_left_ = true;
             comm.reset();
-            return;
+            return end_open(rank);
           case FaultKind::calls_other: operation = fault->other; break;
         }
       }
-      auto& buffers = failed_[static_cast<std::size_t>(rank)].emplace(operation, k, layout_, rank, place_of(rank));
-      try {
-        call(*comm, operation, buffers.item());
-      } catch (const Error&) {
-        buffers.end_by_failure();
-        throw;
-      }
-      say(rank, "completed operation {}: {}", k, describe(operation));
-      ++outcome(rank).completed;
-      if (std::string wrong = buffers.wrong(); !wrong.empty())
-        outcome(rank).wrong.push_back(fmt::format("operation {} ({}): {}", k, describe(operation), wrong));
-      failed_[static_cast<std::size_t>(rank)].reset();
+      make(*comm, operation, k, rank);
     }
+    complete(rank);
   }
 
   /// After a failure, all ranks can go on from the same operation.
@@ -547,7 +485,7 @@ class Job {
   Report report_;
   // exactly one thread runs at a time
   std::vector<char> has_ended_;
-  std::vector<std::optional<Buffers>> failed_;  // by rank: those of its last operation, unless it has completed it
+  std::vector<std::deque<Begun>> begun_;  // by rank
   bool may_recover_ = false;
   bool has_left_ = false;
   int at_end_ = 0;

@@ -9,27 +9,31 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <numeric>
 #include <string_view>
 
 namespace lockstep::simulation {
 namespace {
 
-constexpr std::array<std::string_view, kinds> names{"all_reduce", "reduce",    "reduce_scatter", "all_gather",
-                                                    "gather",     "broadcast", "barrier"};
+constexpr std::array<std::string_view, 9> names{"all_reduce", "reduce",  "reduce_scatter", "all_gather", "gather",
+                                                "broadcast",  "barrier", "scatter",        "all_to_all"};
+constexpr int common_kinds = 7;
 
 /// Small data travels with the agreement, larger data in one step, and the largest in several turns.
 constexpr std::array<int, 6> counts{0, 1, 3, 200, 3000, 20000};
 
 Operation any_operation(Random& random, int ranks) {
   Operation operation;
-  operation.kind = static_cast<Kind>(random.below(kinds));
+  operation.kind = static_cast<Kind>(random.below(common_kinds));
   operation.count = operation.kind == Kind::barrier ? 0 : counts[random.below(counts.size())];
   operation.root = random.between(0, ranks - 1);
   operation.is_asynchronous = random.one_in(4);
   return operation;
 }
 
-bool has_root(Kind kind) { return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast; }
+bool has_root(Kind kind) {
+  return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter;
+}
 
 /// Whether ranks that make one of these calls each must get an error.
 bool differ(const Operation& left, const Operation& right) {
@@ -51,7 +55,7 @@ Fault any_fault(Random& random, const Scenario& scenario) {
 }
 
 /// Parts that have random numbers of their own, so that they change nothing in the others.
-enum class Part : std::uint8_t { delays, deaths, departures, mappings, places, recovery };
+enum class Part : std::uint8_t { delays, deaths, departures, mappings, places, recovery, calls, requests, turns };
 
 Random random_of(std::uint64_t seed, Part part) {
   return Random(seed * 64 + static_cast<std::uint64_t>(part) + 0x9e3779b97f4a7c15U);
@@ -64,6 +68,28 @@ Delays any_delays(Random& random, const Scenario& scenario) {
   constexpr std::array<std::uint64_t, 4> slow_one_in{0, 100, 20, 3};
   return {most[random.below(most.size())], slow_one_in[random.below(slow_one_in.size())],
           scenario.fail_after * random.between(1, 15) / 100};
+}
+
+/// Puts other calls in place of some operations.
+void change_calls(Random& random, Scenario& scenario) {
+  scenario.common_operations = scenario.operations;
+  for (std::size_t k = 0; k < scenario.operations.size(); ++k) {
+    if (!random.one_in(3)) continue;
+    Operation changed = scenario.operations[k];
+    switch (random.below(5)) {
+      case 0: changed.kind = Kind::scatter; break;
+      case 1: changed.kind = Kind::all_to_all; break;
+      case 2: changed.way = Way::run_plan; break;
+      case 3: changed.way = Way::duplicate; break;
+      default: changed.way = Way::split; break;
+    }
+    if (changed.way != Way::call) changed.kind = Kind::all_reduce;
+    const bool is_other_call = std::any_of(scenario.faults.begin(), scenario.faults.end(), [&](const Fault& fault) {
+      return fault.kind == FaultKind::calls_other && fault.operation == static_cast<int>(k) &&
+             !differ(fault.other, changed);
+    });
+    if (!is_other_call) scenario.operations[k] = changed;
+  }
 }
 
 /// As Watchdog has it.
@@ -82,6 +108,11 @@ int Scenario::nodes() const {
   int count = 0;
   for (int rank = 0; rank < ranks(); ++rank) count += node_leaders[static_cast<std::size_t>(rank)] == rank ? 1 : 0;
   return count;
+}
+
+int Scenario::first_open(int operation) const {
+  while (operation > 0 && operations[static_cast<std::size_t>(operation) - 1].is_left_open) --operation;
+  return operation;
 }
 
 Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
@@ -127,8 +158,34 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   }
   scenario.leaves_after_failure = random_of(seed, Part::departures).one_in(2);
   scenario.recovers_at_once = !scenario.leaves_after_failure && random_of(seed, Part::recovery).one_in(2);
+  if (Random of_calls = random_of(seed, Part::calls); of_calls.one_in(3)) change_calls(of_calls, scenario);
+  if (Random of_requests = random_of(seed, Part::requests); of_requests.one_in(3)) {
+    for (Operation& operation : scenario.operations)
+      operation.is_left_open = of_requests.one_in(2) && operation.way == Way::call;
+  }
+  constexpr std::size_t short_turn = 20'000;
+  scenario.turn_bytes = random_of(seed, Part::turns).one_in(2) ? short_turn : 0;
   return scenario;
 }
+
+std::vector<std::vector<int>> parts(const Scenario& scenario, const Operation& operation) {
+  const int ranks = scenario.ranks();
+  if (operation.way == Way::duplicate) {
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    return {all};
+  }
+  std::vector<std::vector<int>> parts(2);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank != operation.root || ranks < 3) parts[static_cast<std::size_t>(rank % 2)].push_back(rank);
+  }
+  if (operation.root % 2 == 1) {
+    for (std::vector<int>& part : parts) std::reverse(part.begin(), part.end());
+  }
+  return parts;
+}
+
+std::string name_of_part(int number, std::size_t part) { return fmt::format("part {} of {}", part, number); }
 
 int turn_of_work(const Fault& fault) { return static_cast<int>(fault.turns % 4) + 1; }
 
@@ -140,8 +197,12 @@ std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault)
 }
 
 std::string describe(const Operation& operation) {
-  std::string text =
-      fmt::format("{}{}", names[static_cast<std::size_t>(operation.kind)], operation.is_asynchronous ? "_async" : "");
+  constexpr std::array<std::string_view, 4> ways{"", "two runs of a prepared ", "duplicate and its ", "split and its "};
+  std::string text = fmt::format("{}{}{}", ways[static_cast<std::size_t>(operation.way)],
+                                 names[static_cast<std::size_t>(operation.kind)],
+                                 operation.is_left_open      ? "_async, left open,"
+                                 : operation.is_asynchronous ? "_async"
+                                                             : "");
   if (operation.kind != Kind::barrier) text += fmt::format(" of {}", operation.count);
   if (has_root(operation.kind)) text += fmt::format(", root {}", operation.root);
   return text;
@@ -171,7 +232,7 @@ std::string describe(const Scenario& scenario, const Fault& fault) {
 std::string describe(const Scenario& scenario) {
   const Delays& delays = scenario.delays;
   std::string text = fmt::format(
-      "{} ranks{} on {} nodes{} (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}{}\n"
+      "{} ranks{} on {} nodes{} (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}{}{}\n"
       "messages take at most {} us, one in {} at most {} us\n",
       scenario.ranks(), scenario.has_mappings ? " with mappings" : "", scenario.nodes(),
       scenario.ranks_of_domain == 0 ? "" : fmt::format(" with caches of {} ranks", scenario.ranks_of_domain),
@@ -180,7 +241,8 @@ std::string describe(const Scenario& scenario) {
       scenario.leaves_after_failure ? ", ranks leave after an error"
       : scenario.recovers_at_once   ? ", ranks recover at once"
                                     : "",
-      delays.most.count(), delays.slow_one_in, delays.most_slow.count());
+      scenario.turn_bytes > 0 ? ", short turns" : "", delays.most.count(), delays.slow_one_in,
+      delays.most_slow.count());
   for (std::size_t k = 0; k < scenario.operations.size(); ++k)
     text += fmt::format("operation {}: {}\n", k, describe(scenario.operations[k]));
   for (const Fault& fault : scenario.faults) text += describe(scenario, fault) + "\n";

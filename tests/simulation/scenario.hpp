@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -30,14 +31,34 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-enum class Kind : std::uint8_t { all_reduce, reduce, reduce_scatter, all_gather, gather, broadcast, barrier };
-inline constexpr int kinds = 7;
+enum class Kind : std::uint8_t {
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  all_gather,
+  gather,
+  broadcast,
+  barrier,
+  scatter,
+  all_to_all
+};
+
+/// What a rank does for an operation.
+enum class Way : std::uint8_t {
+  call,
+  run_plan,   ///< runs a prepared all_reduce twice
+  duplicate,  ///< makes a communicator of all ranks, and an all_reduce on it, and destroys it
+  split       ///< the same with two groups of ranks
+};
 
 struct Operation {
   Kind kind = Kind::barrier;
   int count = 0;  ///< elements of one input
   int root = 0;
   bool is_asynchronous = false;  ///< a request, for which the rank waits at once
+  Way way = Way::call;
+  bool is_left_open = false;  ///< a request, for which the rank waits with the next operation that is not left open
+  [[nodiscard]] bool makes_communicator() const noexcept { return way == Way::duplicate || way == Way::split; }
 };
 
 enum class FaultKind : std::uint8_t {
@@ -73,6 +94,8 @@ struct Scenario {
   std::vector<int> node_leaders;  ///< by rank: the lowest rank of its node
   std::vector<int> replicas;      ///< by rank
   std::vector<Operation> operations;
+  /// What some of `operations` were before other calls took their place; empty if there are none.
+  std::vector<Operation> common_operations;
   std::vector<Fault> faults;
   /// A thread that reads or writes a word of the shared blocks gives others a turn in one of so many cases; 0: never.
   std::uint64_t preempts_one_in = 0;
@@ -83,6 +106,7 @@ struct Scenario {
   std::uint64_t stale_one_in = 0;
   int ranks_of_domain = 0;    ///< so many ranks of a node share a last-level cache, two caches are a socket; 0: all do
   bool has_mappings = false;  ///< the ranks of a node see shared memory as processes do; else as threads of one process
+  std::size_t turn_bytes = 0;  ///< at most so many bytes of a turn of work on the memory of other ranks; 0: as usual
   /// A rank that gets an error, or has aborted, calls recover at once, and goes on; else when all others have ended.
   bool recovers_at_once = false;
   bool leaves_after_failure = false;  ///< a rank that gets an error destroys its communicator at once
@@ -92,6 +116,8 @@ struct Scenario {
 
   [[nodiscard]] int ranks() const noexcept { return static_cast<int>(replicas.size()); }
   [[nodiscard]] int nodes() const;
+  /// The first operation that may not be complete when a rank comes to `operation`.
+  [[nodiscard]] int first_open(int operation) const;
 };
 
 struct Limits {
@@ -103,6 +129,11 @@ struct Limits {
 };
 
 [[nodiscard]] Scenario scenario_of(std::uint64_t seed, const Limits& limits);
+
+/// The ranks of the communicators that an operation makes, in their order.
+[[nodiscard]] std::vector<std::vector<int>> parts(const Scenario& scenario, const Operation& operation);
+/// The name of such a communicator in error texts; `number` is that of the operation.
+[[nodiscard]] std::string name_of_part(int number, std::size_t part);
 
 /// In which turn of its work the rank of a fault that is_in_work stops.
 [[nodiscard]] int turn_of_work(const Fault& fault);

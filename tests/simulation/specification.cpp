@@ -39,21 +39,57 @@ void read_list(std::string_view text, std::size_t at, std::vector<int>& ranks) {
   }
 }
 
-/// "operation #4": the operation that an error names; empty if it names none.
+/// The error that a rank has told others by `abort`, or `text`.
+std::string told(const std::string& text) {
+  const std::size_t at = text.find(": operation #");
+  return text.starts_with("rank ") && text.find(" failed at ") < at && at != std::string::npos ? text.substr(at + 2)
+                                                                                               : text;
+}
+
+/// "operation #4 of communicator": the operation that an error names; empty if it names none.
 std::string operation_in(const std::string& text) {
   const std::size_t at = text.find("operation #");
-  return at == std::string::npos ? std::string() : text.substr(at, text.find_first_not_of("0123456789", at + 11) - at);
+  return at == std::string::npos ? std::string() : text.substr(at, text.find(',', at) - at);
+}
+
+std::string communicator_of(const std::string& operation) {
+  return operation.substr(std::min(operation.find(" of "), operation.size()));
+}
+
+/// Calls `use` with the place and the ranks of each clause "; ranks 3, 5 wait in ..." of the text.
+template <class Use>
+void each_wait(const std::string& text, const Use& use) {
+  for (std::size_t at = text.find("; rank"); at != std::string::npos; at = text.find("; rank", at + 1)) {
+    const std::size_t list = text.find(' ', at + 2) + 1;
+    std::vector<int> ranks;
+    read_list(text, list, ranks);
+    if (text.substr(std::min(text.find_first_not_of("0123456789, ", list), text.size())).starts_with("wait"))
+      use(at, ranks);
+  }
+}
+
+/// Whether the text says in which operation the rank waits.
+bool says_where_it_waits(const std::string& text, int rank) {
+  bool says = false;
+  each_wait(text, [&](std::size_t, const std::vector<int>& ranks) { says = says || contains(ranks, rank); });
+  return says;
 }
 
 class Judge {
  public:
   Judge(const Scenario& scenario, const Report& report) : scenario_(scenario), report_(report) {
+    for (std::size_t k = 0; k < scenario.operations.size(); ++k) {
+      if (!scenario.operations[k].makes_communicator()) continue;
+      const std::vector<std::vector<int>> all = parts(scenario, scenario.operations[k]);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        parts_.emplace_back(" of " + name_of_part(static_cast<int>(k), i), all[i]);
+    }
     for (const Fault& fault : scenario.faults) {
       const auto since = report.ranks[static_cast<std::size_t>(fault.rank)].fault_at;
       if (!is_fatal(fault, scenario) || !since) continue;
       culprits_.push_back(fault.rank);
       latest_fault_ = std::max(latest_fault_, *since);
-      first_operation_ = std::min(first_operation_, fault.operation);
+      first_operation_ = std::min(first_operation_, scenario.first_open(fault.operation));
     }
   }
 
@@ -150,17 +186,46 @@ class Judge {
   }
 
   void judge_names(int rank, const Failure& failure, const std::vector<int>& culprits) {
-    const std::vector<int> names = blamed(failure.text);
+    const std::vector<int>* const part = part_in(failure.text);
+    std::vector<int> names = blamed(told(failure.text));
+    if (part != nullptr) {
+      for (int& name : names) name = rank_of(*part, name);
+    }
     const auto is_culprit = [&culprits](int name) { return contains(culprits, name); };
+    const bool names_culprit = std::any_of(names.begin(), names.end(), is_culprit);
     if (failure.code == Code::mismatch) {  // the text compares two calls, one of which may be right
-      if (std::none_of(names.begin(), names.end(), is_culprit)) add("rank {} names no culprit: {}", rank, failure.text);
+      if (!names_culprit) add("rank {} names no culprit: {}", rank, failure.text);
       return;
     }
-    if (!is_culprit(failure.rank))
+    // a rank that waits in an operation of another communicator has not come, either
+    const auto may_be_named = [&](int name) {
+      return is_culprit(name) || (!parts_.empty() && names_culprit && says_where_it_waits(failure.text, name));
+    };
+    if (!may_be_named(failure.rank) && !(part != nullptr && is_of_part(failure, *part, culprits)))
       add("rank {} blames rank {}, which did its part: {}", rank, failure.rank, failure.text);
     for (const int name : names) {
-      if (!is_culprit(name)) add("rank {} names rank {}, which did its part: {}", rank, name, failure.text);
+      if (!may_be_named(name)) add("rank {} names rank {}, which did its part: {}", rank, name, failure.text);
     }
+  }
+
+  /// Whether an error on a communicator that an operation has made is of a culprit, or comes from a rank that has told
+  /// it to others.
+  [[nodiscard]] bool is_of_part(const Failure& failure, const std::vector<int>& part,
+                                const std::vector<int>& culprits) const {
+    if (contains(culprits, rank_of(part, failure.rank))) return true;
+    return failure.rank >= 0 && failure.rank < scenario_.ranks() && outcome(failure.rank).failure &&
+           part_in(outcome(failure.rank).failure->text) == &part;
+  }
+
+  /// The ranks of the communicator that an operation of the job has made, if the text is of one.
+  [[nodiscard]] const std::vector<int>* part_in(const std::string& text) const {
+    for (const auto& [name, ranks] : parts_) {
+      if (operation_in(text).ends_with(name)) return &ranks;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] static int rank_of(const std::vector<int>& part, int rank) {
+    return rank >= 0 && rank < static_cast<int>(part.size()) ? part[static_cast<std::size_t>(rank)] : -1;
   }
 
   /// Ranks that did their part and fail in the same operation say the same, but for two culprits on two nodes. A rank
@@ -173,7 +238,7 @@ class Judge {
     if (culprits_.size() > 1 && std::any_of(scenario_.faults.begin(), scenario_.faults.end(), calls_other)) return;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (contains(culprits_, rank) || !outcome(rank).failure) continue;
-      compare(common_part(outcome(rank).failure->text), scenario_.node_leaders[static_cast<std::size_t>(rank)]);
+      compare(common_part(told(outcome(rank).failure->text)), scenario_.node_leaders[static_cast<std::size_t>(rank)]);
     }
     std::vector<std::string> operations;
     for (const Said& said : said_) {
@@ -181,7 +246,13 @@ class Judge {
       if (std::find(operations.begin(), operations.end(), operation) == operations.end())
         operations.push_back(operation);
     }
-    if (operations.size() > 2) add("ranks name {} operations: {}", operations.size(), fmt::join(operations, " | "));
+    for (const std::string& operation : operations) {
+      const auto is_of_same = [&](const std::string& other) {
+        return communicator_of(other) == communicator_of(operation);
+      };
+      if (std::count_if(operations.begin(), operations.end(), is_of_same) > 2)
+        return add("ranks name {} operations: {}", operations.size(), fmt::join(operations, " | "));
+    }
   }
 
   void compare(const std::string& text, int node) {
@@ -201,6 +272,8 @@ class Judge {
   std::vector<int> culprits_;
   std::chrono::nanoseconds latest_fault_{};
   int first_operation_ = std::numeric_limits<int>::max();
+  /// The communicators that operations make: how their names end in an error, and their ranks.
+  std::vector<std::pair<std::string, std::vector<int>>> parts_;
   /// What a rank of a node has said of an operation.
   struct Said {
     std::string text;
@@ -233,11 +306,9 @@ std::string common_part(const std::string& text) {
   if (const std::size_t at = common.find(not_called); at != std::string::npos) common.erase(at, not_called.size());
   if (const std::size_t moved = common.find(" (moved "); moved != std::string::npos)
     common.erase(moved, common.find(')', moved) + 1 - moved);
-  // "; rank 3 waits in ...", but not "; rank 3 has exited"
-  for (std::size_t at = common.find("; rank "); at != std::string::npos; at = common.find("; rank ", at + 1)) {
-    const std::size_t after = common.find_first_not_of("0123456789", at + 7);
-    if (after != std::string::npos && common.compare(after, 9, " waits in") == 0) common.erase(at);
-  }
+  std::size_t first_wait = common.size();
+  each_wait(common, [&](std::size_t at, const std::vector<int>&) { first_wait = std::min(first_wait, at); });
+  common.resize(first_wait);
   return common;
 }
 

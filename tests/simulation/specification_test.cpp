@@ -118,11 +118,70 @@ TEST(Specification, permits_different_texts_of_two_culprits_on_different_nodes_a
   EXPECT_TRUE(one.finds("say different things"));
 }
 
+/// Operation 1 makes two communicators, of ranks 4, 2 and of 3, 0; rank 2 stops in it. Ranks 0 and 3 wait for it later.
+struct CaseOfParts : Case {
+  CaseOfParts() {
+    scenario.node_leaders = {0, 0, 0, 0, 0};
+    scenario.replicas = {1, 1, 1, 1, 1};
+    scenario.operations = {{}, {.kind = Kind::all_reduce, .count = 1, .root = 1, .way = Way::split}, {}};
+    scenario.faults = {{.kind = FaultKind::stops, .rank = 2, .operation = 1, .turns = 1}};
+    report = {};
+    report.ranks.resize(5);
+    for (Outcome& outcome : report.ranks) outcome.completed = 1;
+    report.ranks[2].fault_at = 100ms;
+    const std::string error = "operation #0 of part 0 of 1, all_reduce: timed out after 2 s waiting for rank 1";
+    report.ranks[4].failure = {1, Code::deadline_exceeded, error, 1, 2100ms};
+    for (const std::size_t rank : {0U, 1U, 3U}) {
+      report.ranks[rank].completed = 2;
+      report.ranks[rank].failure = {2, Code::unavailable, "rank 4 failed at job.cpp:9: " + error, 4, 2100ms};
+    }
+  }
+};
+
+TEST(Specification, knows_the_ranks_of_communicators_that_an_operation_makes) {
+  EXPECT_EQ(violations(CaseOfParts().scenario, CaseOfParts().report), std::vector<std::string>());
+  CaseOfParts named;
+  for (Outcome& outcome : named.report.ranks) {
+    if (outcome.failure) outcome.failure->text.back() = '0';
+  }
+  EXPECT_TRUE(named.finds("names rank 4, which did its part"));
+  CaseOfParts other;  // that rank 4 has told nothing
+  other.report.ranks[0].failure->rank = 3;
+  other.report.ranks[3].failure.reset();
+  other.report.ranks[3].completed = 3;
+  EXPECT_TRUE(other.finds("rank 0 blames rank 3, which did its part"));
+}
+
+TEST(Specification, permits_names_of_ranks_that_wait_on_another_communicator_beside_a_culprit) {
+  CaseOfParts late;
+  const std::string begin = "operation #2 of communicator, barrier: timed out after 2 s waiting for rank";
+  const std::string end = "; rank 4 waits in operation #0 of part 0 of 1";
+  late.report.ranks[0].failure = {2, Code::deadline_exceeded, begin + "s 2, 4" + end, 2, 2100ms};
+  EXPECT_EQ(violations(late.scenario, late.report), std::vector<std::string>());
+  late.report.ranks[0].failure->text = begin + "s 2, 3, 4; ranks 3, 4 wait in gather";
+  EXPECT_EQ(violations(late.scenario, late.report), std::vector<std::string>());
+  late.report.ranks[0].failure->text = begin + "s 2, 4";
+  EXPECT_TRUE(late.finds("names rank 4, which did its part"));
+  late.report.ranks[0].failure->text = begin + " 4" + end;
+  EXPECT_FALSE(violations(late.scenario, late.report).empty());
+}
+
+TEST(Specification, permits_failures_of_calls_that_were_left_open_before_the_fault) {
+  Case open;
+  open.scenario.operations[0].is_left_open = true;
+  open.report.ranks[0].completed = 0;
+  open.report.ranks[0].failure->operation = 0;
+  EXPECT_EQ(violations(open.scenario, open.report), std::vector<std::string>());
+  open.scenario.operations[0].is_left_open = false;
+  EXPECT_TRUE(open.finds("before every fault"));
+}
+
 TEST(Specification, reads_the_ranks_of_a_text) {
   EXPECT_EQ(blamed("waiting for ranks 3, 11, 12, which made this call too late"), (std::vector<int>{3, 11, 12}));
   EXPECT_EQ(blamed("rank 5 has destroyed its communicator"), std::vector<int>{5});
   EXPECT_EQ(blamed("rank 5 has exited; rank 6 has finalized MPI"), (std::vector<int>{5, 6}));
   EXPECT_EQ(blamed("waiting for rank 4 (moved 1 of 2 MiB); rank 7 waits in barrier"), std::vector<int>{4});
+  EXPECT_EQ(blamed("waiting for rank 4; ranks 7, 11 wait in barrier; rank 2 waits in gather"), std::vector<int>{4});
 }
 
 TEST(Scenario, is_the_same_for_one_seed_and_within_its_limits) {
@@ -168,6 +227,18 @@ TEST(Cut, of_operations_keeps_the_faults_of_the_others) {
   EXPECT_EQ(scenario.faults.size(), 1U);
   for (const char* const wrong : {"before=6", "after=-1", "rank=0", "rank=", "fault=1", "x", ""})
     EXPECT_FALSE(cut(scenario, wrong));
+}
+
+TEST(Cut, of_calls_gives_the_common_ones_back) {
+  int changed = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Scenario scenario = scenario_of(seed, {});
+    changed += scenario.common_operations.empty() ? 0 : 1;
+    ASSERT_TRUE(cut(scenario, "calls"));
+    for (const Operation& operation : scenario.operations)
+      EXPECT_TRUE(operation.way == Way::call && operation.kind <= Kind::barrier);
+  }
+  EXPECT_GT(changed, 0);
 }
 
 TEST(Cut, that_is_possible_makes_a_scenario_that_runs) {

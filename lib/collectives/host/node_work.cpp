@@ -41,7 +41,7 @@ bool NodeWork::begin() {
 bool NodeWork::goes_on(std::size_t bytes) {
   if (!is_working_) return true;
   bytes_of_turn_ += bytes;
-  if (bytes_of_turn_ <= turn_bytes) return true;
+  if (bytes_of_turn_ <= std::min(turn_bytes, group_.most_turn_bytes())) return true;
   bytes_of_turn_ = bytes;
   if (is_abandoned()) {
     reached(Mark::abandoned_between_turns);

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +39,7 @@ struct TestHooks {
   /// awaited flag and for each piece of data. Only in the levels of a node (see schedule/levels).
   void (*at_read)(int reader, int owner, const void* data, std::size_t bytes) = nullptr;
   std::size_t most_staged_bytes = std::size_t{256} << 20;  ///< limit for staging; above it, the ranks use messages
+  std::size_t most_turn_bytes = std::numeric_limits<std::size_t>::max();  ///< limit for a turn, beside that of NodeWork
 };
 
 /// Owns memory that all ranks of the group can access, and frees it in the destructor.
@@ -155,6 +157,9 @@ class NodeGroup {
   /// ranks of its node use messages instead.
   [[nodiscard]] std::size_t most_staged_bytes() const noexcept {
     return test_hooks_ != nullptr ? test_hooks_->most_staged_bytes : TestHooks().most_staged_bytes;
+  }
+  [[nodiscard]] std::size_t most_turn_bytes() const noexcept {
+    return test_hooks_ != nullptr ? test_hooks_->most_turn_bytes : TestHooks().most_turn_bytes;
   }
 
   /// The address by which the other ranks find [data, data + bytes) of this rank; none if they cannot access these

@@ -133,6 +133,7 @@ check() {
   lane=$1; directory=$2; shift 2
   [ -z "$only_build" ] || return 0
   note "$lane: testing"
+  prefer_builder 19
   rm -f "$directory"/*.xml "$directory/meson-logs/$lane.json"
   ${run_with:-} meson test -C "$directory" --no-rebuild --logbase "$lane" --num-processes "$tests_at_once" "$@" </dev/null
   python3 tests/tally.py "$lane" "$directory" "$lane" "$counts"
@@ -386,8 +387,10 @@ if [ -n "$ahead" ]; then
   builder=$!
 fi
 
-# prefer_builder NICE: while a lane waits for its build, nothing else needs the processors; other programs must not get all of them
+# prefer_builder NICE: while a lane waits for its build, nothing else needs the processors; other programs must not get all of them. That
+# lasts until its tests begin: before, it may wait for the lock under which the builder configures a folder.
 prefer_builder() {
+  [ -n "$builder" ] || return 0
   echo "$1" 2>/dev/null >"/proc/$builder/autogroup"
   [ "$1" != 0 ] || renice -n 0 -g "$builder" >/dev/null 2>&1  # root may
 }
@@ -401,7 +404,6 @@ await() {
   until grep -q -e "^== $1: [0-9]* s\$" -e '^== the end' "$built"; do sleep 1; done
   sed -n "s/^\(== $1: built in .*\)/\1, beside tests/p" "$built"
   note "$1: waited $(($(date +%s) - begin_wait)) s for its build"
-  prefer_builder 19
 }
 
 for name in $lanes; do

@@ -3,7 +3,7 @@
 //
 // Makes communicators from another communicator, the parent, by operations in the parent's queue. Therefore the
 // deadline of the parent applies, and if another rank fails, the wait for that rank ends. The ranks first exchange one
-// record each. Then they vote: the vote of a rank says whether the rank can do its part.
+// record each. Then they vote: the vote of a rank says whether the rank can do its part. The last step is a barrier.
 
 #include <lockstep/collectives/communicator.hpp>
 
@@ -87,10 +87,8 @@ class Communicator::State::Creator {
  public:
   Creator(State& parent, const Creation& creation) : parent_(parent), creation_(creation) {}
 
-  /// Returns the transport of the new communicator; null if `color` is negative. Appends the number of replicas of each
-  /// member to `replicas`.
-  [[nodiscard]] std::unique_ptr<detail::Transport> make(int color, int key, const CommunicatorOptions& chosen,
-                                                        std::vector<int>& replicas) {
+  /// Returns the new communicator; none if `color` is negative.
+  [[nodiscard]] std::optional<Communicator> make(int color, int key, const CommunicatorOptions& chosen) {
     const detail::MutexLock lock(parent_.creation_mutex);
     const std::int32_t timeout_ms = propagate([&] { return detail::timeout_ms(chosen); });
     const std::shared_ptr<detail::NewGroup> group = propagate([&] { return parent_.engine->begin_group(); });
@@ -109,8 +107,16 @@ class Communicator::State::Creator {
       run(making);
     }
     while (!group->accept(gather(group->vote(), "setup of shared memory"))) {}
+    std::vector<int> replicas;
     for (const int member : members) replicas.push_back(records[static_cast<std::size_t>(member)].local_replicas);
-    return group->take();
+    std::optional<Communicator> made = propagate([&]() -> std::optional<Communicator> {
+      std::unique_ptr<detail::Transport> transport = group->take();
+      if (!transport) return std::nullopt;
+      return CommunicatorAccess::make(std::move(transport), chosen, ReplicaLayout(replicas), {},
+                                      parent_.engine->family());
+    });
+    end(made);
+    return made;
   }
 
  private:
@@ -132,6 +138,20 @@ class Communicator::State::Creator {
                  {.order = std::nullopt, .name = {}, .fail_after = creation_.fail_after, .where = creation_.where});
     if (creation_.warn_after) operation->set_warn_after(*creation_.warn_after);
     parent_.engine->run(operation);
+  }
+
+  /// Returns when all ranks have their new communicators. So a rank on which the creation does not end can say so to
+  /// others that use the new communicator, since it has one.
+  void end(const std::optional<Communicator>& made) const {
+    try {
+      const std::string name = name_of("last step");
+      const detail::OperationUse use(
+          parent_.acquire(Call::barrier(), {}, detail::internal_call(name, creation_.where)));
+      run(use.operation());
+    } catch (const Error& error) {
+      if (made) made->abort(error.text(), creation_.where);
+      throw;
+    }
   }
 
   /// The values of all ranks. Collective.
@@ -159,18 +179,12 @@ class Communicator::State::Creator {
 
 std::optional<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options,
                                                 std::source_location where) const {
-  std::vector<int> replicas;
-  auto transport = State::Creator(*state_, {"split", where}).make(color, key, options, replicas);
-  if (!transport) return std::nullopt;
-  return CommunicatorAccess::make(std::move(transport), options, ReplicaLayout(replicas), {}, state_->engine->family());
+  return State::Creator(*state_, {"split", where}).make(color, key, options);
 }
 
 Communicator CommunicatorAccess::duplicate(const Communicator& parent, const CommunicatorOptions& options,
                                            const Creation& creation) {
-  Communicator::State& state = *parent.state_;
-  std::vector<int> replicas;
-  auto transport = Communicator::State::Creator(state, creation).make(0, 0, options, replicas);
-  return make(std::move(transport), options, ReplicaLayout(replicas), {}, state.engine->family());
+  return *Communicator::State::Creator(*parent.state_, creation).make(0, 0, options);
 }
 
 }  // namespace lockstep

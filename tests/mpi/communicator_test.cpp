@@ -253,8 +253,8 @@ TEST(MpiCommunicator, names_both_operations_when_ranks_use_two_in_opposite_order
                      is_first ? "barrier at mpi/communicator_test.cpp:" : "of second, all_reduce sum of f32 [3]",
                      is_first ? ": timed out after 3 s" : "timed out after 3 s",
                      is_first ? "waiting for rank" : "waiting for rank 0",
-                     is_first ? "waits in operation #0 of second, all_reduce sum of f32 [3]"
-                              : "rank 0 waits in operation #2 of communicator, barrier"});
+                     is_first ? " in operation #0 of second, all_reduce sum of f32 [3]"
+                              : "rank 0 waits in operation #3 of communicator, barrier"});
   static_cast<void>(is_first ? use_second() : use_first());
   check_all_reduce(first, ReduceOp::sum, long_deadline());
   check_all_reduce(second, ReduceOp::sum, long_deadline());

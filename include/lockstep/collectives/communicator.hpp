@@ -151,8 +151,9 @@ class LOCKSTEP_API Communicator {
 
   /// Creates a communicator over the same ranks, with its own messages and its own sequence of operations. The creation
   /// consists of operations of this communicator: it has their timeout and their errors, and after an error this
-  /// communicator can be used again. On the new communicator, Order::any means the canonical order for tensors in host
-  /// memory. Collective. Cost: two all_gathers of at most 120 bytes per replica.
+  /// communicator can be used again. If the creation has completed on some ranks only, calls of these ranks on the new
+  /// communicator throw its error, too. On the new communicator, Order::any means the canonical order for tensors in
+  /// host memory. Collective. Cost: two all_gathers of at most 120 bytes per replica, and a barrier.
   [[nodiscard]] Communicator duplicate(const CommunicatorOptions& options,
                                        std::source_location where = std::source_location::current()) const;
 

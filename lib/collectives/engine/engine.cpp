@@ -592,7 +592,8 @@ void Engine::drive_head() {
   if (const auto now = watchdog_.last_driven();
       now - family_answered_ > answer_interval && watchdog_.has_waited(unanswered_time)) {
     family_answered_ = now;
-    options_.family->answer_for(*this, {queue_.text_of(head), watchdog_.has_waited_long()});
+    options_.family->answer_for(
+        *this, {queue_.text_of(head) + watchdog_.awaited_text(epoch_.number()), watchdog_.has_waited_long()});
   }
   bool is_done = false;
   if (!head.is_agreed()) {

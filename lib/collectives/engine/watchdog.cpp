@@ -302,6 +302,15 @@ std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64
   return cause;
 }
 
+std::string Watchdog::awaited_text(std::uint64_t epoch) const {
+  constexpr std::size_t most = 8;
+  std::vector<int> missing = missing_ranks(epoch);
+  if (missing.empty()) return {};
+  const bool are_many = missing.size() > most;
+  if (are_many) missing.resize(most);
+  return fmt::format(", for {}{}", ranks_phrase(missing), are_many ? " and others" : "");
+}
+
 Failure Watchdog::timeout(std::uint64_t epoch) const {
   const std::vector<int> missing = missing_ranks(epoch);
   std::map<std::string_view, std::vector<int>> elsewhere;  // ranks by the operation in which they wait

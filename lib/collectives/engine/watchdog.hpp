@@ -43,6 +43,8 @@ class Watchdog {
   void restart() noexcept;
   /// The time at which the head was driven last.
   [[nodiscard]] Clock::time_point last_driven() const noexcept { return clock_.now(); }
+  /// ", for ranks 2, 5": the ranks for which the head waits, as far as this rank knows; empty if it knows of none.
+  [[nodiscard]] std::string awaited_text(std::uint64_t epoch) const;
   /// Whether the head has waited for so long that this rank sends a heartbeat.
   [[nodiscard]] bool has_waited_long() const noexcept;
   /// Whether the head has waited for longer than `time`.

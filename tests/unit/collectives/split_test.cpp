@@ -139,7 +139,7 @@ TEST(Communicators, that_two_ranks_use_in_opposite_order_are_late_and_name_both_
   expect_all(errors[1], {"deadline_exceeded:",
                          "of second, all_reduce sum of f32 [3] at collectives/split_test.cpp:122: timed out after 1 s "
                          "waiting for rank 0",
-                         "rank 0 waits in operation #2 of communicator, barrier named \"epoch end\""});
+                         "rank 0 waits in operation #3 of communicator, barrier named \"epoch end\""});
 }
 
 TEST(Communicators, with_other_timeouts_on_some_ranks_are_a_mismatch_on_all_ranks) {

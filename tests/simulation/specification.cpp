@@ -68,11 +68,22 @@ void each_wait(const std::string& text, const Use& use) {
   }
 }
 
-/// Whether the text says in which operation the rank waits.
-bool says_where_it_waits(const std::string& text, int rank) {
-  bool says = false;
-  each_wait(text, [&](std::size_t, const std::vector<int>& ranks) { says = says || contains(ranks, rank); });
-  return says;
+/// What the text says of the operation in which the rank waits; empty if it says nothing.
+std::string wait_of(const std::string& text, int rank) {
+  std::string wait;
+  each_wait(text, [&](std::size_t at, const std::vector<int>& ranks) {
+    if (contains(ranks, rank)) wait = text.substr(at, text.find("; rank", at + 1) - at);
+  });
+  return wait;
+}
+
+/// The ranks for which a rank waits according to `wait_of`.
+std::vector<int> awaited_in(const std::string& wait) {
+  std::vector<int> ranks;
+  for (const std::string_view before : {", for rank ", ", for ranks "}) {
+    if (const std::size_t at = wait.find(before); at != std::string::npos) read_list(wait, at + before.size(), ranks);
+  }
+  return ranks;
 }
 
 class Judge {
@@ -140,7 +151,7 @@ class Judge {
     if (contains(culprits_, rank)) return;  // its own error may say what only this rank knows
     if (failure.operation < first_operation_)
       add("rank {} fails in operation {}, before every fault: {}", rank, failure.operation, failure.text);
-    if (failure.at > latest_fault_ + time_to_notice()) {
+    if (failure.at > latest_fault_ + time_to_notice(failure)) {
       add("rank {} fails {:.3f} s after the last fault: {}", rank,
           std::chrono::duration<double>(failure.at - latest_fault_).count(), failure.text);
     }
@@ -159,20 +170,24 @@ class Judge {
     if (contains(missing, rank)) return;
     judge_names(rank, failure, missing);
     const auto begin = seen.failure ? seen.failure->at : latest_fault_;
-    if (failure.at > begin + time_to_notice())
+    if (failure.at > begin + time_to_notice(failure))
       add("rank {} fails to recover {:.3f} s after its failure: {}", rank,
           std::chrono::duration<double>(failure.at - begin).count(), failure.text);
   }
 
   /// How long after the last fault the others fail at the latest. A rank that says itself that it takes no further
-  /// part, or whose end another rank of its node has seen in an operation, needs no deadline.
-  [[nodiscard]] std::chrono::nanoseconds time_to_notice() const {
-    const auto needs_deadline = [this](const Fault& fault) {
+  /// part, or whose end another rank of its node has seen in an operation of the same communicator, needs no deadline.
+  [[nodiscard]] std::chrono::nanoseconds time_to_notice(const Failure& failure) const {
+    const std::vector<int>* const part = part_in(failure.text);
+    const auto needs_deadline = [this, part](const Fault& fault) {
       if (!contains(culprits_, fault.rank)) return false;
       if (fault.kind == FaultKind::dies) {
         for (int rank = 0; rank < scenario_.ranks(); ++rank) {
           const auto node = [&](int each) { return scenario_.node_leaders[static_cast<std::size_t>(each)]; };
-          if (node(rank) == node(fault.rank) && !contains(culprits_, rank) && outcome(rank).failure) return false;
+          const bool is_in_communicator = part == nullptr || contains(*part, rank);
+          if (node(rank) == node(fault.rank) && is_in_communicator && !contains(culprits_, rank) &&
+              outcome(rank).failure)
+            return false;
         }
       }
       return fault.kind == FaultKind::dies || fault.kind == FaultKind::stops || fault.kind == FaultKind::is_late;
@@ -199,22 +214,22 @@ class Judge {
     }
     // a rank that waits in an operation of another communicator has not come, either
     const auto may_be_named = [&](int name) {
-      return is_culprit(name) || (!parts_.empty() && names_culprit && says_where_it_waits(failure.text, name));
+      if (is_culprit(name)) return true;
+      const std::string wait = wait_of(failure.text, own_number(part, name));
+      if (parts_.empty() || wait.empty()) return false;
+      std::vector<int> awaited = awaited_in(wait);
+      if (const std::vector<int>* const other = part_in(wait)) {
+        for (int& each : awaited) each = rank_of(*other, each);
+      }
+      return names_culprit || std::any_of(awaited.begin(), awaited.end(), is_culprit);
     };
-    if (!may_be_named(failure.rank) && !(part != nullptr && is_of_part(failure, *part, culprits)))
+    // a rank that tells its error to others is not to blame for it
+    const bool is_told = told(failure.text) != failure.text;
+    if (!is_told && !may_be_named(part == nullptr ? failure.rank : rank_of(*part, failure.rank)))
       add("rank {} blames rank {}, which did its part: {}", rank, failure.rank, failure.text);
     for (const int name : names) {
       if (!may_be_named(name)) add("rank {} names rank {}, which did its part: {}", rank, name, failure.text);
     }
-  }
-
-  /// Whether an error on a communicator that an operation has made is of a culprit, or comes from a rank that has told
-  /// it to others.
-  [[nodiscard]] bool is_of_part(const Failure& failure, const std::vector<int>& part,
-                                const std::vector<int>& culprits) const {
-    if (contains(culprits, rank_of(part, failure.rank))) return true;
-    return failure.rank >= 0 && failure.rank < scenario_.ranks() && outcome(failure.rank).failure &&
-           part_in(outcome(failure.rank).failure->text) == &part;
   }
 
   /// The ranks of the communicator that an operation of the job has made, if the text is of one.
@@ -223,6 +238,11 @@ class Judge {
       if (operation_in(text).ends_with(name)) return &ranks;
     }
     return nullptr;
+  }
+  /// The number of a rank in the communicator of `part`; null: in the first one.
+  [[nodiscard]] static int own_number(const std::vector<int>* part, int rank) {
+    if (part == nullptr) return rank;
+    return static_cast<int>(std::find(part->begin(), part->end(), rank) - part->begin());
   }
   [[nodiscard]] static int rank_of(const std::vector<int>& part, int rank) {
     return rank >= 0 && rank < static_cast<int>(part.size()) ? part[static_cast<std::size_t>(rank)] : -1;

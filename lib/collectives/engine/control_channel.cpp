@@ -32,6 +32,14 @@ std::optional<Entry> take(std::vector<Entry>& entries, int source, std::uint64_t
   return entry;
 }
 
+void put_awaited(const std::vector<int>& ranks, ControlMessage& control) {
+  std::copy_n(ranks.begin(), std::min(ranks.size(), ControlMessage::most_awaited), control.awaited.begin());
+}
+
+std::vector<int> awaited_in(const ControlMessage& control) {
+  return {control.awaited.begin(), std::find(control.awaited.begin(), control.awaited.end(), -1)};
+}
+
 }  // namespace
 
 ControlChannel::ControlChannel(Transport& transport) : transport_(transport) {}
@@ -96,7 +104,7 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     case ControlKind::heartbeat: note_heartbeat(peer, control); break;
     case ControlKind::status:
       std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
-      peer.status = control.failure.text.data();
+      peer.status = {control.failure.text.data(), false, awaited_in(control)};
       return;
     case ControlKind::abort:
     case ControlKind::leave: note_abort(control); return;
@@ -136,8 +144,7 @@ void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, 
   control.epoch = epoch;
   control.sequence = sequence;
   control.round = static_cast<std::uint32_t>(heartbeat.progress);
-  const std::size_t count = std::min(heartbeat.awaited.size(), ControlMessage::most_awaited);
-  std::copy_n(heartbeat.awaited.begin(), count, control.awaited.begin());
+  put_awaited(heartbeat.awaited, control);
   control.traced = heartbeat.traced;
   control.is_probe = heartbeat.is_probe;
   is_probed_ = false;
@@ -152,7 +159,9 @@ void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, con
   for (auto& [rank, peer] : peers_) {
     if (peer.knows_status || peer.heartbeat_epoch != epoch || peer.heartbeat_sequence != sequence) continue;
     peer.knows_status = true;
-    send_to(rank, status_message(epoch, sequence, wait.operation));
+    ControlMessage control = status_message(epoch, sequence, wait.operation);
+    put_awaited(wait.awaited, control);
+    send_to(rank, control);
   }
 }
 
@@ -197,7 +206,7 @@ void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
   peer.heartbeat_probe = probe_;
   is_probed_ = is_probed_ || control.is_probe;
   peer.knows_status = false;
-  peer.awaited.assign(control.awaited.begin(), std::find(control.awaited.begin(), control.awaited.end(), -1));
+  peer.awaited = awaited_in(control);
   latest_heartbeat_ = std::max(latest_heartbeat_, {control.epoch, control.sequence});
 }
 
@@ -265,10 +274,10 @@ std::span<const int> ControlChannel::awaited_by(int rank, std::uint64_t epoch, s
   return from.awaited;
 }
 
-std::string_view ControlChannel::status(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+const WaitElsewhere* ControlChannel::status(int rank, std::uint64_t epoch, std::int64_t sequence) const {
   const Peer& from = peer(rank);
-  return std::tie(from.status_epoch, from.status_sequence) == std::tie(epoch, sequence) ? from.status
-                                                                                        : std::string_view();
+  const bool is_of_operation = std::tie(from.status_epoch, from.status_sequence) == std::tie(epoch, sequence);
+  return is_of_operation && !from.status.operation.empty() ? &from.status : nullptr;
 }
 
 std::int64_t ControlChannel::last_sequence(int rank) const { return peer(rank).seen_sequence; }

@@ -27,6 +27,7 @@ namespace lockstep::detail {
 struct WaitElsewhere {
   std::string operation;
   bool is_long = false;
+  std::vector<int> awaited = {};  ///< the ranks of that communicator for which it waits; only the first ones are sent
 };
 
 /// Not thread-safe: called under the engine's lock.
@@ -148,9 +149,9 @@ class ControlChannel {
   /// Number of heartbeats that reported one of two facts: data has moved since the previous heartbeat of the sender, or
   /// a debugger is attached to a rank.
   [[nodiscard]] std::uint64_t progress_heard() const noexcept { return progress_heard_; }
-  /// The operation of another communicator in which `rank` waits instead of arriving at operation `sequence`; empty if
-  /// it is not known.
-  [[nodiscard]] std::string_view status(int rank, std::uint64_t epoch, std::int64_t sequence) const;
+  /// The wait of `rank` in an operation of another communicator instead of arriving at operation `sequence`; null if it
+  /// is not known.
+  [[nodiscard]] const WaitElsewhere* status(int rank, std::uint64_t epoch, std::int64_t sequence) const;
   /// The operation of the last header, summary or heartbeat from `rank`; -1 if none has arrived.
   [[nodiscard]] std::int64_t last_sequence(int rank) const;
 
@@ -172,7 +173,7 @@ class ControlChannel {
     bool knows_status = false;
     std::uint64_t status_epoch = 0;
     std::int64_t status_sequence = -1;
-    std::string status;
+    WaitElsewhere status;
   };
 
   struct SummaryMessage {

@@ -593,7 +593,7 @@ void Engine::drive_head() {
       now - family_answered_ > answer_interval && watchdog_.has_waited(unanswered_time)) {
     family_answered_ = now;
     options_.family->answer_for(
-        *this, {queue_.text_of(head) + watchdog_.awaited_text(epoch_.number()), watchdog_.has_waited_long()});
+        *this, {queue_.text_of(head), watchdog_.has_waited_long(), watchdog_.missing_ranks(epoch_.number())});
   }
   bool is_done = false;
   if (!head.is_agreed()) {

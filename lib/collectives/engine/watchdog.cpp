@@ -16,6 +16,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -302,30 +303,30 @@ std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64
   return cause;
 }
 
-std::string Watchdog::awaited_text(std::uint64_t epoch) const {
-  constexpr std::size_t most = 8;
-  std::vector<int> missing = missing_ranks(epoch);
-  if (missing.empty()) return {};
-  const bool are_many = missing.size() > most;
-  if (are_many) missing.resize(most);
-  return fmt::format(", for {}{}", ranks_phrase(missing), are_many ? " and others" : "");
-}
-
 Failure Watchdog::timeout(std::uint64_t epoch) const {
   const std::vector<int> missing = missing_ranks(epoch);
-  std::map<std::string_view, std::vector<int>> elsewhere;  // ranks by the operation in which they wait
+  struct Elsewhere {
+    std::vector<int> ranks;
+    std::set<int> awaited;  // ranks of the other communicator
+  };
+  std::map<std::string_view, Elsewhere> elsewhere;  // by the operation
   std::optional<int> silent;
   for (const int rank : missing) {
-    const std::string_view status = control_.status(rank, epoch, queue_.sequence());
-    if (!status.empty()) {
-      elsewhere[status].push_back(rank);
+    if (const WaitElsewhere* const wait = control_.status(rank, epoch, queue_.sequence())) {
+      Elsewhere& waits = elsewhere[wait->operation];
+      waits.ranks.push_back(rank);
+      waits.awaited.insert(wait->awaited.begin(), wait->awaited.end());
     } else if (!silent) {
       silent = rank;
     }
   }
   std::string known;
-  for (const auto& [status, ranks] : elsewhere)
-    known += fmt::format("; {} wait{} in {}", ranks_phrase(ranks), ranks.size() == 1 ? "s" : "", status);
+  for (const auto& [operation, waits] : elsewhere) {
+    known += fmt::format("; {} wait{} in {}", ranks_phrase(waits.ranks), waits.ranks.size() == 1 ? "s" : "", operation);
+    if (!waits.awaited.empty())
+      known +=
+          fmt::format(", for {} there", ranks_phrase(std::vector<int>(waits.awaited.begin(), waits.awaited.end())));
+  }
   const int first = missing.empty() ? -1 : missing.front();
   return {Code::deadline_exceeded,
           fmt::format("{}: timed out after {} s{}{}", queue_.text_of(queue_.head()), seconds(fail_after()),

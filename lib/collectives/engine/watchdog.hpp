@@ -43,8 +43,9 @@ class Watchdog {
   void restart() noexcept;
   /// The time at which the head was driven last.
   [[nodiscard]] Clock::time_point last_driven() const noexcept { return clock_.now(); }
-  /// ", for ranks 2, 5": the ranks for which the head waits, as far as this rank knows; empty if it knows of none.
-  [[nodiscard]] std::string awaited_text(std::uint64_t epoch) const;
+  /// The ranks that hold the head up, and that have not answered the probe or, before the probe, have been silent in
+  /// this wait. Empty if all respond.
+  [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t epoch) const;
   /// Whether the head has waited for so long that this rank sends a heartbeat.
   [[nodiscard]] bool has_waited_long() const noexcept;
   /// Whether the head has waited for longer than `time`.
@@ -72,9 +73,6 @@ class Watchdog {
   /// Suspends the deadline while a debugger is attached to a rank of this node.
   void suspend_for_debugger();
   void warn(std::uint64_t epoch, Clock::duration waited);
-  /// The ranks that hold the head up, and that have not answered the probe or, before the probe, have been
-  /// silent in this wait. Empty if all respond.
-  [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t epoch) const;
   /// The other ranks for which the head waits, as far as this rank sees it.
   [[nodiscard]] std::vector<int> awaited_ranks() const;
   /// awaited_ranks(), those first that do not respond.

@@ -54,7 +54,8 @@ enum class Mark : std::uint8_t {
       count
 };
 
-/// Null except in a test, which sets it while no thread of the library runs.
+/// Null except in a test, which sets it while no thread of the library runs. A global variable, since the marks of all
+/// ranks and modules are counted together.
 inline constinit std::atomic<void (*)(Mark) noexcept> mark_hook{nullptr};
 
 /// Costs a load, in branches that are taken rarely. Thread-safe.

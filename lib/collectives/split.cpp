@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <type_traits>
 #include <utility>
@@ -140,8 +141,8 @@ class Communicator::State::Creator {
     parent_.engine->run(operation);
   }
 
-  /// Returns when all ranks have their new communicators. So a rank on which the creation does not end can say so to
-  /// others that use the new communicator, since it has one.
+  /// Returns when all ranks have their new communicators. If this step fails on a rank, the rank aborts the new
+  /// communicator, so that ranks on which the step has completed get the error.
   void end(const std::optional<Communicator>& made) const {
     try {
       const std::string name = name_of("last step");
@@ -150,6 +151,9 @@ class Communicator::State::Creator {
       run(use.operation());
     } catch (const Error& error) {
       if (made) made->abort(error.text(), creation_.where);
+      throw;
+    } catch (const std::exception& error) {
+      if (made) made->abort(error.what(), creation_.where);
       throw;
     }
   }

@@ -76,7 +76,7 @@ class NodeWork {
  private:
   /// Waits for the consumers. Returns the consumers that still work on the operation after one second.
   [[nodiscard]] std::vector<int> await_consumers() const;
-  /// As `end`.
+  /// As `end`, also for work that was not done.
   [[nodiscard]] bool stop_working();
 
   NodeGroup& group_;

@@ -88,12 +88,13 @@ struct ReduceOptions {
 /// rank is one of the ranks that send a message to the waiting rank in every collective.
 ///
 /// If a collective fails, the collectives that this rank has posted after it fail with the same error, and so do those
-/// that it posts before one of its calls throws the error. They do not count as completed, and match no call of another
-/// rank. After an error, the communicator can be used again, with two exceptions. If a rank has ended, or still uses
-/// another rank's memory, every later call throws Error(unavailable) at once; the error names the first failed rank. If
-/// some ranks completed an operation that failed on others, every later call throws Error(mismatch) until all ranks
-/// call `recover`. After an error, a reduction in host memory always uses the canonical order, even if it permits any
-/// order.
+/// that it posts before it knows the error from a call that throws it, or from a callback. If, after a mismatch, ranks
+/// had posted different numbers of such collectives, every later call throws Error(mismatch) until all ranks call
+/// `recover`, which counts them as completed. After an error, the communicator can be used again, with two exceptions.
+/// If a rank has ended, or still uses another rank's memory, every later call throws Error(unavailable) at once; the
+/// error names the first failed rank. If some ranks completed an operation that failed on others, every later call
+/// throws Error(mismatch) until all ranks call `recover`. After an error, a reduction in host memory always uses the
+/// canonical order, even if it permits any order.
 ///
 /// A debugger that is attached to a rank suspends the timeouts of all ranks of its node. The timeouts of ranks of other
 /// nodes are suspended, too, while they wait in the same operation as a rank of that node. Every method can throw
@@ -151,9 +152,10 @@ class LOCKSTEP_API Communicator {
 
   /// Creates a communicator over the same ranks, with its own messages and its own sequence of operations. The creation
   /// consists of operations of this communicator: it has their timeout and their errors, and after an error this
-  /// communicator can be used again. If the creation has completed on some ranks only, calls of these ranks on the new
-  /// communicator throw its error, too. On the new communicator, Order::any means the canonical order for tensors in
-  /// host memory. Collective. Cost: two all_gathers of at most 120 bytes per replica, and a barrier.
+  /// communicator can be used again. If members of the new communicator get an error, and the creation has completed on
+  /// others, the calls of these on the new communicator throw Error(unavailable) with the text of that error. On the
+  /// new communicator, Order::any means the canonical order for tensors in host memory. Collective. Cost: two
+  /// all_gathers of at most 120 bytes per replica, and a barrier.
   [[nodiscard]] Communicator duplicate(const CommunicatorOptions& options,
                                        std::source_location where = std::source_location::current()) const;
 

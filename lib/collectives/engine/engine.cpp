@@ -269,6 +269,7 @@ void Engine::post(const std::shared_ptr<Operation>& operation) {
 void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
   if (epoch_.unobserved() != nullptr) {  // the caller does not know of this failure: the operation fails with it
     reached(Mark::posted_after_failure);
+    if (!epoch_.has_ended_unobserved()) queue_.count_one_refused();
     operation->finish(epoch_.unobserved());
     return;
   }
@@ -690,12 +691,12 @@ void Engine::finish_head(SharedError error) {
   epoch_.end_if_aborted();
 }
 
-/// All ranks have `error` in the head. A rank that has thrown it may make other calls than one that does not know of it
-/// yet, so operations that are posted before this rank throws it fail with it, and do not count.
+/// The ranks disagree on the head. A rank that has thrown the error may make other calls than one that does not know of
+/// it yet, so operations that are posted before this rank throws it fail with it.
 void Engine::refuse_head(const SharedError& error) {
   queue_.finish_head(error);
-  if (!queue_.is_empty()) queue_.fail_epoch(epoch_.number(), error);
-  epoch_.set_unobserved(error);
+  queue_.refuse(epoch_.number(), error);
+  epoch_.set_unobserved_mismatch(error);
   watchdog_.reset();
   epoch_.end_if_aborted();
 }

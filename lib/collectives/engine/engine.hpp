@@ -96,7 +96,7 @@ class Engine final : private JobMember {
 
   /// Aborts the epoch of the next operation on all ranks, with `text`. Queued operations fail. If other ranks may have
   /// entered the head of the queue together with this rank, the head is still completed before the abort takes effect.
-  /// If a failure has already ended operations of this rank, and no thread of this rank has thrown that failure yet,
+  /// If a failure has already ended the epoch on this rank, and no thread of this rank has thrown that failure yet,
   /// nothing is sent: the other ranks throw the earlier failure, which ended the same epoch; this rank throws neither
   /// failure, since the caller knows its own. The error on the other ranks names the line `where`, unless the line is
   /// in the library.

@@ -34,6 +34,7 @@ SharedError Epoch::end(const Failure& failure) {
     unobserved_ = nullptr;
   } else if (!queue_.is_empty()) {
     unobserved_ = error;
+    has_ended_unobserved_ = true;
   }
   queue_.fail_epoch(number_, error);
   ++number_;
@@ -70,9 +71,8 @@ void Epoch::end_everywhere(Failure failure) {
 
 void Epoch::abort(const std::string& text, const std::source_location& where, Code code) {
   queue_.restart_merge_count();
-  if (unobserved_ != nullptr) {  // the epoch has ended already, with another failure
-    reached(Mark::abort_after_end);
-    unobserved_ = nullptr;
+  if (std::exchange(unobserved_, nullptr) != nullptr && has_ended_unobserved_) {
+    reached(Mark::abort_after_end);  // the epoch has ended already, with another failure
     return;
   }
   Failure failure{code, fmt::format("rank {} failed{}: {}", transport_.rank(), describe(where), text),

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An epoch is the time between two failures of a communicator. A failure ends the epoch on every rank, and each rank
-// throws the failure once. Operations of different epochs never match.
+// throws the failure once. Operations of different epochs never match. A mismatch is not such a failure: all ranks have
+// it in the same operation.
 
 #pragma once
 
@@ -47,8 +48,13 @@ class Epoch {
   [[nodiscard]] bool is_sound() const noexcept { return unobserved_ == nullptr && pending_.empty() && !lost_; }
   /// The failure that ended operations of this rank and that no thread of this rank has thrown yet, or null.
   [[nodiscard]] const SharedError& unobserved() const noexcept { return unobserved_; }
-  /// All ranks have `error` in one operation, and this rank has not thrown it yet; the epoch goes on.
-  void set_unobserved(const SharedError& error) noexcept { unobserved_ = error; }
+  /// Whether the unobserved failure has ended an epoch. A mismatch has not: the ranks only disagree on one operation.
+  [[nodiscard]] bool has_ended_unobserved() const noexcept { return has_ended_unobserved_; }
+  /// The ranks disagree on one operation, and this rank has not thrown `error` yet.
+  void set_unobserved_mismatch(const SharedError& error) noexcept {
+    unobserved_ = error;
+    has_ended_unobserved_ = false;
+  }
   /// The last failure that another rank had outside of Communicator::recover and after which the communicator still
   /// works; null if there is none.
   [[nodiscard]] const SharedError& ended_before_recovery() const noexcept { return ended_before_recovery_; }
@@ -108,6 +114,7 @@ class Epoch {
   std::uint64_t number_ = 0;
   std::deque<Failure> pending_;  // aborts of this rank: one for the present epoch and for each epoch that follows
   SharedError unobserved_;
+  bool has_ended_unobserved_ = true;
   SharedError ended_before_recovery_;
   std::optional<Failure> lost_;
   PropagationMark::Pointer mark_ = std::make_shared<int>();  // in every Error that all ranks know of

@@ -30,6 +30,18 @@ void OperationQueue::fail_epoch(std::uint64_t epoch, const SharedError& error) {
   recorder_.note_failure(epoch, sequence_, *error);
 }
 
+void OperationQueue::refuse(std::uint64_t epoch, const SharedError& error) {
+  constexpr std::int64_t no_number = -1;
+  while (!operations_.empty() && operations_.front()->epoch() <= epoch) {
+    const std::shared_ptr<Operation> refused = std::move(operations_.front());
+    operations_.erase(operations_.begin());
+    recorder_.finish(*refused, no_number, error.get());
+    refused->notify_end(no_number, error.get());
+    refused->finish(error);
+    count_one_refused();
+  }
+}
+
 void OperationQueue::count_merge(std::uint64_t run) noexcept {
   if (merges_.run != run) merges_.in_run = 0;
   merges_.run = run;

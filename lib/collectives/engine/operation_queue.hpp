@@ -55,6 +55,11 @@ class OperationQueue {
   void finish_head(SharedError error);
   /// Ends all operations that were posted in `epoch` or earlier with `error`, and removes them from the queue.
   void fail_epoch(std::uint64_t epoch, const SharedError& error);
+  /// Ends all operations that were posted in `epoch` or earlier with `error`, of the head before them. They have no
+  /// number in the epoch, but count as done, so that ranks which have refused different numbers of them notice it.
+  void refuse(std::uint64_t epoch, const SharedError& error);
+  /// As `refuse`, for an operation that has not been posted.
+  void count_one_refused() noexcept { ++completed_before_; }
   /// Called when a new epoch begins: the first operation of the epoch has number zero.
   void restart_numbers() noexcept {
     completed_before_ += sequence_;
@@ -70,7 +75,8 @@ class OperationQueue {
   /// first operation.
   void ignore_positions() noexcept { compares_positions_ = false; }
   /// Number of operations that are done, in all epochs. When an epoch begins, this number is the same on all ranks,
-  /// unless a failure has ended an earlier epoch when some ranks had completed more operations than others.
+  /// unless a failure has ended an earlier epoch when some ranks had completed more operations than others, or ranks
+  /// have refused different numbers of operations after a mismatch.
   [[nodiscard]] std::int64_t completed() const noexcept { return completed_before_ + sequence_; }
   /// Sets the number of operations that are done to `completed`. The queue must be empty.
   void continue_at(std::int64_t completed) noexcept { completed_before_ = completed - sequence_; }
@@ -99,7 +105,7 @@ class OperationQueue {
   Recorder& recorder_;
   std::vector<std::shared_ptr<Operation>> operations_;  // short; a deque would allocate memory again and again
   std::int64_t sequence_ = 0;
-  std::int64_t completed_before_ = 0;  // number of operations that were done in earlier epochs
+  std::int64_t completed_before_ = 0;  // number of operations that were done in earlier epochs, or refused
   bool compares_positions_ = true;
   MergeCount merges_;
   CallerArguments arguments_;

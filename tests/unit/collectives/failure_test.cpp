@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <latch>
 #include <new>
@@ -56,8 +57,53 @@ TEST(Mismatch, also_ends_calls_that_a_rank_has_posted_behind_it) {
           expect_all(error_of([&] { second.wait(); }), {"mismatch:", expected});
           expect_all(error_of([&] { first.wait(); }), {"mismatch:", expected});
         }
-        EXPECT_EQ(comm.completed_operations(), 1);  // the mismatch, which all ranks have seen
-        comm.barrier();
+        // the mismatch, which all ranks have seen, and two calls that rank 1 has not made
+        EXPECT_EQ(comm.completed_operations(), comm.rank() == 1 ? 1 : 3);
+        expect_all(error_of([&] { comm.barrier(); }), {"mismatch:", "Communicator::recover"});
+        EXPECT_EQ(comm.recover(), 2);
+        check_all_reduce(comm, ReduceOp::sum);
+      },
+      minutes_to_fail());
+}
+
+TEST(Mismatch, never_lets_calls_match_that_are_not_the_same) {
+  on_ranks(
+      {1, 1},
+      [](Communicator& comm) {
+        std::vector<float> first(comm.rank() == 1 ? 4U : 3U);
+        std::vector<float> second(8);
+        std::vector<float> third(8);
+        std::atomic<bool> knows = false;
+        Request posted;
+        comm.all_reduce_async(first, ReduceOp::sum).when_complete([&](const Error*) { knows = true; });
+        if (comm.rank() == 0) posted = comm.all_reduce_async(second, ReduceOp::sum);
+        while (!knows) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (comm.rank() == 0) {
+          expect_all(error_of([&] { posted.wait(); }), {"mismatch:", "f32 [3]", "f32 [4]"});
+        }
+        // the third call of rank 0, and the second one of rank 1
+        const std::string error = error_of([&] { comm.all_reduce(comm.rank() == 0 ? third : second, ReduceOp::sum); });
+        expect_all(error, {"mismatch:", "Communicator::recover"});
+        (void)comm.recover();
+        check_all_reduce(comm, ReduceOp::sum);
+      },
+      minutes_to_fail());
+}
+
+TEST(Mismatch, that_a_rank_does_not_know_of_does_not_hide_its_abort) {
+  on_ranks(
+      {1, 1},
+      [](Communicator& comm) {
+        std::vector<float> values(comm.rank() == 1 ? 4U : 3U);
+        if (comm.rank() == 0) {
+          Request request = comm.all_reduce_async(values, ReduceOp::sum);
+          while (comm.completed_operations() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          comm.abort("disk full");
+          expect_all(error_of([&] { request.wait(); }), {"mismatch:"});
+        } else {
+          expect_all(error_of([&] { comm.all_reduce(values, ReduceOp::sum); }), {"mismatch:"});
+          expect_all(error_of([&] { comm.barrier(); }), {"unavailable:", "disk full"});
+        }
         check_all_reduce(comm, ReduceOp::sum);
       },
       minutes_to_fail());

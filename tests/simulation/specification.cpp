@@ -223,8 +223,10 @@ class Judge {
       }
       return names_culprit || std::any_of(awaited.begin(), awaited.end(), is_culprit);
     };
-    // a rank that tells its error to others is not to blame for it
+    // a rank that tells its error to others, "rank 3 failed at ...: operation #4 ...", is not to blame for it
     const bool is_told = told(failure.text) != failure.text;
+    if (is_told && !failure.text.starts_with(fmt::format("rank {} failed at ", failure.rank)))
+      add("rank {} blames rank {}, which has not told it its error: {}", rank, failure.rank, failure.text);
     if (!is_told && !may_be_named(part == nullptr ? failure.rank : rank_of(*part, failure.rank)))
       add("rank {} blames rank {}, which did its part: {}", rank, failure.rank, failure.text);
     for (const int name : names) {

@@ -145,6 +145,9 @@ TEST(Specification, knows_the_ranks_of_communicators_that_an_operation_makes) {
     if (outcome.failure) outcome.failure->text.back() = '0';
   }
   EXPECT_TRUE(named.finds("names rank 4, which did its part"));
+  CaseOfParts other;
+  other.report.ranks[0].failure->rank = 3;
+  EXPECT_TRUE(other.finds("rank 0 blames rank 3, which has not told it its error"));
   CaseOfParts blamed;
   blamed.report.ranks[4].failure->rank = 0;
   EXPECT_TRUE(blamed.finds("rank 4 blames rank 0, which did its part"));
@@ -160,7 +163,7 @@ TEST(Specification, permits_names_of_ranks_that_wait_on_another_communicator_bes
   EXPECT_EQ(violations(late.scenario, late.report), std::vector<std::string>());
   late.report.ranks[0].failure->text = begin + "s 2, 4";
   EXPECT_TRUE(late.finds("names rank 4, which did its part"));
-  late.report.ranks[0].failure = {2, Code::deadline_exceeded, begin + " 4" + end + ", for rank 1", 4, 2100ms};
+  late.report.ranks[0].failure = {2, Code::deadline_exceeded, begin + " 4" + end + ", for rank 1 there", 4, 2100ms};
   EXPECT_EQ(violations(late.scenario, late.report), std::vector<std::string>());  // rank 1 of the part is rank 2
   late.report.ranks[0].failure->text = begin + " 4" + end;
   EXPECT_FALSE(violations(late.scenario, late.report).empty());

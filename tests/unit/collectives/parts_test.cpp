@@ -235,6 +235,23 @@ TEST(UnevenExchange, names_rank_replica_and_operation_in_its_error) {
   });
 }
 
+TEST(UnevenExchange, that_differs_also_ends_calls_that_are_posted_behind_it) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    const std::vector<std::int64_t> rows(2, comm.rank() + 1);
+    const std::vector<float> sent(static_cast<std::size_t>(2 * rows[0]));
+    std::vector<float> received(sent.size());
+    if (comm.rank() == 0) {
+      Request first = comm.all_to_all_v_async(sent, received, rows, rows);
+      Request second = comm.barrier_async();
+      EXPECT_EQ(error_of([&] { second.wait(); }), error_of([&] { first.wait(); }));
+    } else {
+      expect_all(error_of([&] { comm.all_to_all_v(sent, received, rows, rows); }), {"mismatch: operation #0"});
+    }
+    (void)comm.recover();
+    check_all_reduce(comm, ReduceOp::sum);
+  });
+}
+
 TEST(UnevenExchange, is_a_mismatch_where_rows_differ_in_shape) {
   expect_all(
       shared_error({1, 1, 1},

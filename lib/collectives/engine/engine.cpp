@@ -610,12 +610,7 @@ void Engine::drive_head() {
   }
   if (head.is_agreed()) is_done = head.advance(*transport_, workspace_);
   if (is_done) {
-    SharedError error = error_of(head);
-    if (error != nullptr && error->code() == Code::mismatch) {
-      refuse_head(error);
-    } else {
-      finish_head(std::move(error));
-    }
+    finish_head(error_of(head));
     return;
   }
   const auto gone = presence_.failure_of_head(epoch_.number(), watchdog_.last_driven());
@@ -652,7 +647,7 @@ void Engine::conclude_agreement() {
   agreement_->close();
   if (!agreement_->all_agree()) {
     reached(Mark::calls_differ);
-    refuse_head(mismatch());
+    finish_head(mismatch());
     return;
   }
   queue_.agree_on_head();
@@ -685,18 +680,14 @@ SharedError Engine::error_of(const Operation& head) const {
                                        context);
 }
 
-void Engine::finish_head(SharedError error) {
-  queue_.finish_head(std::move(error));
-  watchdog_.reset();
-  epoch_.end_if_aborted();
-}
-
-/// The ranks disagree on the head. A rank that has thrown the error may make other calls than one that does not know of
-/// it yet, so operations that are posted before this rank throws it fail with it.
-void Engine::refuse_head(const SharedError& error) {
+/// If the ranks disagree on the head, a rank that has thrown the error may make other calls than one that does not know
+/// of it yet, so operations that are posted before this rank throws it fail with it.
+void Engine::finish_head(const SharedError& error) {
   queue_.finish_head(error);
-  queue_.refuse(epoch_.number(), error);
-  epoch_.set_unobserved_mismatch(error);
+  if (error != nullptr && error->code() == Code::mismatch) {
+    queue_.refuse(epoch_.number(), error);
+    epoch_.set_unobserved_mismatch(error);
+  }
   watchdog_.reset();
   epoch_.end_if_aborted();
 }

@@ -173,8 +173,7 @@ class Engine final : private JobMember {
   void drive_pairs() LOCKSTEP_REQUIRES(mutex_);
   void drive_head() LOCKSTEP_REQUIRES(mutex_);
   void conclude_agreement() LOCKSTEP_REQUIRES(mutex_);
-  void finish_head(SharedError error) LOCKSTEP_REQUIRES(mutex_);
-  void refuse_head(const SharedError& error) LOCKSTEP_REQUIRES(mutex_);
+  void finish_head(const SharedError& error) LOCKSTEP_REQUIRES(mutex_);
   /// Ends the epoch on all ranks, because progress on the head has thrown `error`.
   void stop_head(const std::exception& error) LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] SharedError error_of(const Operation& head) const LOCKSTEP_REQUIRES(mutex_);

@@ -19,27 +19,22 @@ void OperationQueue::finish_head(SharedError error) {
   ++sequence_;
 }
 
+void OperationQueue::end_first(std::int64_t sequence, const SharedError& error) {
+  const std::shared_ptr<Operation> first = std::move(operations_.front());
+  operations_.erase(operations_.begin());
+  recorder_.finish(*first, sequence, error.get());
+  first->notify_end(sequence, error.get());
+  first->finish(error);
+}
+
 void OperationQueue::fail_epoch(std::uint64_t epoch, const SharedError& error) {
-  std::int64_t sequence = sequence_;
-  while (!operations_.empty() && operations_.front()->epoch() <= epoch) {
-    recorder_.finish(*operations_.front(), sequence, error.get());
-    operations_.front()->notify_end(sequence++, error.get());
-    operations_.front()->finish(error);
-    operations_.erase(operations_.begin());
-  }
+  for (std::int64_t sequence = sequence_; is_of(epoch); ++sequence) end_first(sequence, error);
   recorder_.note_failure(epoch, sequence_, *error);
 }
 
 void OperationQueue::refuse(std::uint64_t epoch, const SharedError& error) {
   constexpr std::int64_t no_number = -1;
-  while (!operations_.empty() && operations_.front()->epoch() <= epoch) {
-    const std::shared_ptr<Operation> refused = std::move(operations_.front());
-    operations_.erase(operations_.begin());
-    recorder_.finish(*refused, no_number, error.get());
-    refused->notify_end(no_number, error.get());
-    refused->finish(error);
-    count_one_refused();
-  }
+  for (; is_of(epoch); count_one_refused()) end_first(no_number, error);
 }
 
 void OperationQueue::count_merge(std::uint64_t run) noexcept {

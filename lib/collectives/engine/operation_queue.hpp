@@ -101,6 +101,11 @@ class OperationQueue {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
  private:
+  /// Whether there is a head, and it was posted in `epoch` or earlier.
+  [[nodiscard]] bool is_of(std::uint64_t epoch) const noexcept { return !is_empty() && head().epoch() <= epoch; }
+  /// Removes the head, and ends it with `error` as operation `sequence`.
+  void end_first(std::int64_t sequence, const SharedError& error);
+
   std::string name_;
   Recorder& recorder_;
   std::vector<std::shared_ptr<Operation>> operations_;  // short; a deque would allocate memory again and again

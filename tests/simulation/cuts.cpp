@@ -32,7 +32,6 @@ void cut_rank(Scenario& scenario, int rank) {
   scenario.replicas.erase(scenario.replicas.begin() + at);
   const auto shift = [&](int& other) { other = other > rank ? other - 1 : std::min(other, scenario.ranks() - 1); };
   for (Operation& operation : scenario.operations) shift(operation.root);
-  for (Operation& operation : scenario.common_operations) shift(operation.root);
   std::erase_if(scenario.faults, [rank](const Fault& fault) { return fault.rank == rank; });
   for (Fault& fault : scenario.faults) {
     shift(fault.rank);
@@ -42,16 +41,12 @@ void cut_rank(Scenario& scenario, int rank) {
 
 void cut_before(Scenario& scenario, int operation) {
   scenario.operations.erase(scenario.operations.begin(), scenario.operations.begin() + operation);
-  if (!scenario.common_operations.empty())
-    scenario.common_operations.erase(scenario.common_operations.begin(),
-                                     scenario.common_operations.begin() + operation);
   std::erase_if(scenario.faults, [operation](const Fault& fault) { return fault.operation < operation; });
   for (Fault& fault : scenario.faults) fault.operation -= operation;
 }
 
 void cut_after(Scenario& scenario, int operation) {
   scenario.operations.resize(static_cast<std::size_t>(operation) + 1);
-  if (!scenario.common_operations.empty()) scenario.common_operations.resize(scenario.operations.size());
   std::erase_if(scenario.faults, [operation](const Fault& fault) { return fault.operation > operation; });
 }
 
@@ -60,12 +55,10 @@ void cut_after(Scenario& scenario, int operation) {
 bool cut(Scenario& scenario, const std::string& part) {
   const int operations = static_cast<int>(scenario.operations.size());
   if (part == "calls") {
-    for (std::size_t k = 0; k < scenario.common_operations.size(); ++k) {
-      const bool is_left_open = scenario.operations[k].is_left_open;
-      scenario.operations[k] = scenario.common_operations[k];
-      scenario.operations[k].is_left_open = is_left_open;
+    for (Operation& operation : scenario.operations) {
+      operation.kind = operation.common_kind;
+      operation.way = Way::call;
     }
-    scenario.common_operations.clear();
   } else if (part == "requests") {
     for (Operation& operation : scenario.operations) operation.is_left_open = false;
   } else if (part == "delays") {
@@ -128,10 +121,11 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
     if (std::none_of(scenario.faults.begin(), scenario.faults.end(), is_of_rank))
       cuts.push_back(fmt::format("rank={}", rank));
   }
-  if (!scenario.common_operations.empty()) cuts.emplace_back("calls");
-  if (std::any_of(scenario.operations.begin(), scenario.operations.end(),
-                  [](const Operation& operation) { return operation.is_left_open; }))
-    cuts.emplace_back("requests");
+  const auto has_operation = [&scenario](bool (*is_it)(const Operation&)) {
+    return std::any_of(scenario.operations.begin(), scenario.operations.end(), is_it);
+  };
+  if (has_operation([](const Operation& each) { return !each.is_common(); })) cuts.emplace_back("calls");
+  if (has_operation([](const Operation& each) { return each.is_left_open; })) cuts.emplace_back("requests");
   if (scenario.begins_with_failure) cuts.emplace_back("first-failure");
   if (scenario.leaves_after_failure) cuts.emplace_back("departures");
   if (scenario.delays.slowest().count() > 0) cuts.emplace_back("delays");

@@ -36,11 +36,11 @@ void preempt() { virtual_time::preempt(); }
 
 constexpr detail::TestHooks hooks{.at_flag = preempt};
 
-/// Runs `bodies` at the same time, each in a thread of its own, in every order with at most `most` preemptions. `after`
-/// is called after each run; the runs end with the first that fails. Returns the number of runs.
+/// Runs the threads that `begin` makes in every order with at most `most` preemptions, or one where the code reports
+/// its accesses. `after` is called after each run; the runs end with the first that fails. Returns the number of runs.
 std::uint64_t in_every_order(int most, test::FunctionRef<std::vector<std::jthread>()> begin,
                              test::FunctionRef<void()> after) {
-  EveryChoice choices(most);
+  EveryChoice choices(races::is_available() ? 1 : most);
   std::uint64_t runs = 0;
   do {
     virtual_time::Options options;
@@ -87,7 +87,7 @@ TEST(EveryOrder, of_failures_at_once_gives_one_failure_to_the_ranks_of_a_node) {
     }
   };
   const std::uint64_t runs = in_every_order(
-      races::is_available() ? 1 : 3,
+      3,
       [&] {
         groups = detail::make_thread_groups(3);
         for (const auto& group : groups) group->set_test_hooks(&hooks);
@@ -139,6 +139,14 @@ struct TwoRanks {
         },
         after);
   }
+
+  /// Both ranks have these sums, and no error.
+  void expect_sums(const std::vector<float>& expected) const {
+    for (const std::size_t rank : {0U, 1U}) {
+      EXPECT_EQ(errors[rank], "");
+      EXPECT_EQ(sums[rank], expected);
+    }
+  }
 };
 
 float sum_of(const Communicator& comm, float value) { return comm.all_reduce(value, ReduceOp::sum); }
@@ -146,23 +154,18 @@ float sum_of(const Communicator& comm, float value) { return comm.all_reduce(val
 TEST(EveryOrder, of_small_calls_one_after_the_other_gives_their_sums) {
   TwoRanks ranks;
   const std::uint64_t runs = ranks.in_every_order(
-      races::is_available() ? 1 : 5,
+      5,
       [](const Communicator& comm, std::vector<float>& sums) {
         for (int k = 0; k < 3; ++k) sums.push_back(sum_of(comm, static_cast<float>(k + 4 * comm.rank())));
       },
-      [&] {
-        for (int rank = 0; rank < 2; ++rank) {
-          EXPECT_EQ(ranks.errors[static_cast<std::size_t>(rank)], "");
-          EXPECT_EQ(ranks.sums[static_cast<std::size_t>(rank)], (std::vector<float>{4, 6, 8}));
-        }
-      });
+      [&] { ranks.expect_sums({4, 6, 8}); });
   EXPECT_GT(runs, 10U);
 }
 
 TEST(EveryOrder, of_calls_that_differ_is_the_same_error_on_both_ranks) {
   TwoRanks ranks;
   const std::uint64_t runs = ranks.in_every_order(
-      races::is_available() ? 1 : 5,
+      5,
       [](const Communicator& comm, std::vector<float>& sums) {
         if (comm.rank() == 1) return comm.barrier();
         sums.push_back(sum_of(comm, 1));
@@ -177,7 +180,7 @@ TEST(EveryOrder, of_calls_that_differ_is_the_same_error_on_both_ranks) {
 TEST(EveryOrder, of_an_abort_and_calls_ends_the_call_in_whose_place_it_comes) {
   TwoRanks ranks;
   const std::uint64_t runs = ranks.in_every_order(
-      races::is_available() ? 1 : 3,
+      3,
       [](const Communicator& comm, std::vector<float>& sums) {
         sums.push_back(sum_of(comm, 1));
         if (comm.rank() == 1) {
@@ -191,12 +194,7 @@ TEST(EveryOrder, of_an_abort_and_calls_ends_the_call_in_whose_place_it_comes) {
         }
         sums.push_back(sum_of(comm, 3));
       },
-      [&] {
-        for (const std::size_t rank : {0U, 1U}) {
-          EXPECT_EQ(ranks.errors[rank], "");
-          EXPECT_EQ(ranks.sums[rank], (std::vector<float>{2, 6}));
-        }
-      });
+      [&] { ranks.expect_sums({2, 6}); });
   EXPECT_GT(runs, 10U);
 }
 

@@ -38,7 +38,6 @@ using std::chrono::nanoseconds;
 const Scenario* running = nullptr;
 std::array<bool, virtual_time::most_groups> stops_soon{};        ///< by group
 std::array<int, virtual_time::most_groups> turns_before_stop{};  ///< by group: of work; 0: it does not stop in work
-std::array<bool, virtual_time::most_groups> dies_in_work{};      ///< by group
 
 Random& random_of_thread() {
   thread_local Random random(virtual_time::seed_of_thread());
@@ -60,13 +59,16 @@ bool must_not_stop() { return !running->has_mappings && stops_soon[static_cast<s
 /// Inside of work on the memory of other ranks, which may take long where messages do.
 void at_turn() {
   if (must_not_stop()) return;
-  const auto group = static_cast<std::size_t>(virtual_time::group());
-  int& turns = turns_before_stop[group];
+  int& turns = turns_before_stop[static_cast<std::size_t>(virtual_time::group())];
   const bool stops_here = turns > 0 && --turns == 0;
   if (stops_here) virtual_time::stop_group(virtual_time::group());
   at_word();
   // the simulation ends a rank that has died here: others have not waited for it, and may have used their memory again
-  if (stops_here && dies_in_work[group]) throw std::runtime_error("the process has died");
+  const auto is_death = [](const Fault& fault) {
+    return fault.kind == FaultKind::dies && group_of(fault.rank) == virtual_time::group();
+  };
+  if (stops_here && std::any_of(running->faults.begin(), running->faults.end(), is_death))
+    throw std::runtime_error("the process has died");
   const Delays& delays = running->delays;
   if (delays.slow_one_in == 0 || !random_of_thread().one_in(4 * delays.slow_one_in)) return;
   const auto most = static_cast<std::uint64_t>(delays.most_slow.count());
@@ -103,7 +105,6 @@ class Job {
     hooks.most_turn_bytes = scenario.turn_bytes > 0 ? scenario.turn_bytes : detail::TestHooks().most_turn_bytes;
     stops_soon = {};
     turns_before_stop = {};
-    dies_in_work = {};
     for (int rank = 0; rank < scenario.ranks(); ++rank)
       stops_soon[static_cast<std::size_t>(group_of(rank))] = stops(rank);
   }
@@ -449,7 +450,6 @@ class Job {
           case FaultKind::stops:
             if (fault->is_in_work) {
               turns_before_stop[static_cast<std::size_t>(group_of(rank))] = turn_of_work(*fault);
-              dies_in_work[static_cast<std::size_t>(group_of(rank))] = fault->kind == FaultKind::dies;
             } else {
               virtual_time::stop_group(group_of(rank), fault->turns);
             }

@@ -24,7 +24,7 @@ constexpr std::array<int, 6> counts{0, 1, 3, 200, 3000, 20000};
 
 Operation any_operation(Random& random, int ranks) {
   Operation operation;
-  operation.kind = static_cast<Kind>(random.below(common_kinds));
+  operation.kind = operation.common_kind = static_cast<Kind>(random.below(common_kinds));
   operation.count = operation.kind == Kind::barrier ? 0 : counts[random.below(counts.size())];
   operation.root = random.between(0, ranks - 1);
   operation.is_asynchronous = random.one_in(4);
@@ -72,7 +72,6 @@ Delays any_delays(Random& random, const Scenario& scenario) {
 
 /// Puts other calls in place of some operations.
 void change_calls(Random& random, Scenario& scenario) {
-  scenario.common_operations = scenario.operations;
   for (std::size_t k = 0; k < scenario.operations.size(); ++k) {
     if (!random.one_in(3)) continue;
     Operation changed = scenario.operations[k];

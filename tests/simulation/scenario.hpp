@@ -58,6 +58,8 @@ struct Operation {
   bool is_asynchronous = false;  ///< a request, for which the rank waits at once
   Way way = Way::call;
   bool is_left_open = false;  ///< a request, for which the rank waits with the next operation that is not left open
+  Kind common_kind = Kind::barrier;  ///< before another call took its place
+  [[nodiscard]] bool is_common() const noexcept { return way == Way::call && kind == common_kind; }
   [[nodiscard]] bool makes_communicator() const noexcept { return way == Way::duplicate || way == Way::split; }
 };
 
@@ -94,8 +96,6 @@ struct Scenario {
   std::vector<int> node_leaders;  ///< by rank: the lowest rank of its node
   std::vector<int> replicas;      ///< by rank
   std::vector<Operation> operations;
-  /// What some of `operations` were before other calls took their place; empty if there are none.
-  std::vector<Operation> common_operations;
   std::vector<Fault> faults;
   /// A thread that reads or writes a word of the shared blocks gives others a turn in one of so many cases; 0: never.
   std::uint64_t preempts_one_in = 0;

@@ -43,17 +43,21 @@ TEST(Mismatch, of_shapes_names_both_sides_on_every_rank) {
 }
 
 TEST(Mismatch, also_ends_calls_that_a_rank_has_posted_behind_it) {
+  std::latch others_have_posted(2);  // else the mismatch is known before they post the second call
   on_ranks(
       {1, 1, 1},
-      [](Communicator& comm) {
+      [&](Communicator& comm) {
         std::vector<float> values(comm.rank() == 1 ? 4U : 3U);
         const std::string expected = "rank 1 calls all_reduce sum of f32 [4]";
         if (comm.rank() == 1) {  // knows of the mismatch before it makes another call
+          others_have_posted.wait();
           expect_all(error_of([&] { comm.all_reduce(values, ReduceOp::sum); }), {"mismatch:", expected});
         } else {
           Request first = comm.all_reduce_async(values, ReduceOp::sum);
           Request second = comm.barrier_async();
-          expect_all(error_of([&] { comm.barrier(); }), {"mismatch:", expected});
+          Request third = comm.barrier_async();
+          others_have_posted.count_down();
+          expect_all(error_of([&] { third.wait(); }), {"mismatch:", expected});
           expect_all(error_of([&] { second.wait(); }), {"mismatch:", expected});
           expect_all(error_of([&] { first.wait(); }), {"mismatch:", expected});
         }
@@ -67,16 +71,21 @@ TEST(Mismatch, also_ends_calls_that_a_rank_has_posted_behind_it) {
 }
 
 TEST(Mismatch, never_lets_calls_match_that_are_not_the_same) {
+  std::latch second_is_posted(1);  // else the mismatch is known before, and the second calls match
   on_ranks(
       {1, 1},
-      [](Communicator& comm) {
+      [&](Communicator& comm) {
         std::vector<float> first(comm.rank() == 1 ? 4U : 3U);
         std::vector<float> second(8);
         std::vector<float> third(8);
         std::atomic<bool> knows = false;
         Request posted;
+        if (comm.rank() == 1) second_is_posted.wait();
         comm.all_reduce_async(first, ReduceOp::sum).when_complete([&](const Error*) { knows = true; });
-        if (comm.rank() == 0) posted = comm.all_reduce_async(second, ReduceOp::sum);
+        if (comm.rank() == 0) {
+          posted = comm.all_reduce_async(second, ReduceOp::sum);
+          second_is_posted.count_down();
+        }
         while (!knows) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (comm.rank() == 0) {
           expect_all(error_of([&] { posted.wait(); }), {"mismatch:", "f32 [3]", "f32 [4]"});

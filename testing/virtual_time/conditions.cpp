@@ -3,6 +3,7 @@
 //
 // Conditions. The waiting threads are known to the scheduler alone.
 
+#include "virtual_time/locks.hpp"
 #include "virtual_time/real.hpp"
 #include "virtual_time/times.hpp"
 
@@ -23,7 +24,7 @@ CONDITION(pthread_cond_broadcast);
 VIRTUAL_TIME_REAL(pthread_cond_clockwait);
 
 int wait_for(Scheduler& run, pthread_cond_t* condition, pthread_mutex_t* mutex, Time deadline) {
-  const int unlocked = pthread_mutex_unlock(mutex);
+  const int unlocked = unlock(mutex);  // keeps its turn, so that no signal is lost in between
   if (unlocked != 0) return unlocked;
   const bool is_woken = run.block(condition, deadline);
   const int locked = pthread_mutex_lock(mutex);
@@ -62,6 +63,7 @@ int pthread_cond_signal(pthread_cond_t* condition) noexcept {
   Scheduler* const run = active();
   if (run == nullptr) return real_pthread_cond_signal(condition);
   run->wake(condition, 1);
+  run->delay();
   return 0;
 }
 
@@ -69,6 +71,7 @@ int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
   Scheduler* const run = active();
   if (run == nullptr) return real_pthread_cond_broadcast(condition);
   run->wake(condition);
+  run->delay();
   return 0;
 }
 

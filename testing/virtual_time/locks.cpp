@@ -4,6 +4,7 @@
 // Mutexes, reader-writer locks, spin locks, semaphores and `once`. The objects of the C library stay in use: a wait is
 // a loop of attempts that do not block, between which the thread is blocked in the scheduler.
 
+#include "virtual_time/locks.hpp"
 #include "virtual_time/observer.hpp"
 #include "virtual_time/real.hpp"
 #include "virtual_time/times.hpp"
@@ -101,11 +102,23 @@ constinit OnceInProgress* OnceInProgress::first_ = nullptr;
 
 }  // namespace
 
+namespace lockstep::virtual_time::detail {
+
+int unlock(pthread_mutex_t* mutex) noexcept {
+  observe_release(mutex);
+  const int result = real_pthread_mutex_unlock(mutex);
+  if (Scheduler* const run = active()) run->wake(mutex, 1);
+  return result;
+}
+
+}  // namespace lockstep::virtual_time::detail
+
 extern "C" {
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   Scheduler* const run = active();
   if (run == nullptr) return real_pthread_mutex_lock(mutex);
+  run->delay();
   return repeat(*run, mutex, never, [mutex] { return real_pthread_mutex_trylock(mutex); });
 }
 
@@ -126,9 +139,8 @@ int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
 }
 
 int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  observe_release(mutex);
-  const int result = real_pthread_mutex_unlock(mutex);
-  if (Scheduler* const run = active()) run->wake(mutex, 1);
+  const int result = unlock(mutex);
+  if (Scheduler* const run = active()) run->delay();
   return result;
 }
 

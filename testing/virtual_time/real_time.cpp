@@ -12,6 +12,7 @@ namespace lockstep::virtual_time {
 Options Options::from_environment() { return {}; }
 bool is_available() noexcept { return false; }
 bool is_active() noexcept { return false; }
+bool has_delays() noexcept { return false; }
 std::chrono::nanoseconds now() noexcept { return {}; }
 std::uint64_t seed_of_thread() noexcept {
   static std::atomic<std::uint64_t> calls{0};

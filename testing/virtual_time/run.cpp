@@ -76,11 +76,17 @@ void count_run() {
 Options Options::from_environment() {
   Options options;
   if (const char* const seed = std::getenv("LOCKSTEP_VIRTUAL_SEED")) options.seed = std::strtoull(seed, nullptr, 0);
+  if (const char* const delays = std::getenv("LOCKSTEP_VIRTUAL_DELAYS"))
+    options.delays_one_in = std::strtoull(delays, nullptr, 0);
   return options;
 }
 
 bool is_available() noexcept { return true; }
 bool is_active() noexcept { return detail::active() != nullptr; }
+bool has_delays() noexcept {
+  const Scheduler* const run = detail::active();
+  return run != nullptr && run->has_delays();
+}
 
 std::chrono::nanoseconds now() noexcept {
   const Scheduler* const run = detail::active();

@@ -65,6 +65,7 @@ void Scheduler::begin(const Options& options) {
   created_ = 0;
   seed_ = options.seed;
   random_ = options.seed;
+  delays_one_in_ = options.seed != 0 ? options.delays_one_in : 0;
   choose_ = options.choose;
   is_ending_ = false;
   groups_.fill({});
@@ -252,6 +253,16 @@ void Scheduler::wait_for_turn(Thread& thread) noexcept {
   thread.signal.store(Thread::wait, std::memory_order_relaxed);
 }
 
+void Scheduler::delay() {
+  if (delays_one_in_ == 0 || next_random() % delays_one_in_ != 0) return;
+  constexpr std::uint64_t longest_delay = 20'000'000;  // ns
+  if (next_random() % 4 != 0) {
+    preempt();
+  } else {
+    block(nullptr, now_ + static_cast<Time>(next_random() % longest_delay));
+  }
+}
+
 void Scheduler::preempt() {
   make_ready(*self, false);
   give_turn_away(*self);
@@ -295,10 +306,14 @@ Thread* Scheduler::choose_among_ready() {
   }
   if (random_ == 0) return *std::min_element(candidates_.begin(), end, earlier);
   std::sort(candidates_.begin(), end, earlier);
+  return candidates_[next_random() % count];
+}
+
+std::uint64_t Scheduler::next_random() noexcept {
   random_ ^= random_ << 13;  // xorshift64
   random_ ^= random_ >> 7;
   random_ ^= random_ << 17;
-  return candidates_[(random_ >> 11) % count];
+  return random_ >> 11;
 }
 
 bool Scheduler::wake_by_descriptors(int timeout_ms) {

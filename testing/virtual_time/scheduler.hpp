@@ -72,6 +72,7 @@ class Scheduler {
   int end();
 
   [[nodiscard]] Time now() const noexcept { return now_; }
+  [[nodiscard]] bool has_delays() const noexcept { return delays_one_in_ != 0; }
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
   [[nodiscard]] std::uint64_t history() const noexcept { return history_; }
   [[nodiscard]] std::uint64_t turns() const noexcept { return turns_; }
@@ -91,6 +92,8 @@ class Scheduler {
   void count_clock_reading();
 
   [[nodiscard]] Group& group(int number) noexcept { return groups_[static_cast<std::size_t>(number)]; }
+  /// A place where a thread of a busy machine is likely to lose its processor: see Options::delays_one_in.
+  void delay();
   /// The calling thread stays ready, and the turn goes to a thread that may run.
   void preempt();
 
@@ -118,6 +121,7 @@ class Scheduler {
   void wait_for_turn(Thread& self) noexcept;
   Thread* choose();
   Thread* choose_among_ready();
+  std::uint64_t next_random() noexcept;
   bool wake_by_descriptors(int timeout_ms);
   void advance();
   void print_stacks(const Thread* without) noexcept;
@@ -137,6 +141,7 @@ class Scheduler {
   std::uint64_t turns_ = 0;
   std::uint64_t seed_ = 0;
   std::uint64_t random_ = 0;
+  std::uint64_t delays_one_in_ = 0;
   std::function<std::size_t(std::size_t)> choose_;
 };
 

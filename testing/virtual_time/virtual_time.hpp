@@ -19,6 +19,9 @@ struct Options {
   /// 0: threads take turns in the order in which they became ready. Else each turn goes to a random thread of those
   /// that are ready; the same seed gives the same history.
   std::uint64_t seed = 0;
+  /// One of so many locks and unlocks of mutexes, and signals of conditions, is followed by another thread's turn, or
+  /// by a wait of up to 20 ms, as if the machine were busy; chosen by `seed`. 0: none.
+  std::uint64_t delays_one_in = 0;
   /// Returns the index of the thread that runs next, less than its argument, the number of threads that are ready (at
   /// least 2). Replaces the choice by `seed`. Called with no lock held; must not block or wait.
   std::function<std::size_t(std::size_t ready)> choose;
@@ -27,7 +30,8 @@ struct Options {
   /// A run that lasts longer in real time is a failure: a thread computes or spins without a pause.
   std::chrono::seconds longest_real = std::chrono::minutes(5);
 
-  /// The defaults, with the seed of the environment variable LOCKSTEP_VIRTUAL_SEED if it is set.
+  /// The defaults, with the numbers of the environment variables LOCKSTEP_VIRTUAL_SEED and LOCKSTEP_VIRTUAL_DELAYS
+  /// where they are set.
   [[nodiscard]] static Options from_environment();
 };
 
@@ -35,6 +39,9 @@ struct Options {
 [[nodiscard]] bool is_available() noexcept;
 /// Whether the calling thread belongs to a run, so that its waits take no real time.
 [[nodiscard]] bool is_active() noexcept;
+
+/// Whether it belongs to a run with Options::delays_one_in, where an exact check of a duration does not hold.
+[[nodiscard]] bool has_delays() noexcept;
 
 /// The time since the begin of the run of the calling thread; zero outside of a run. Reading it never changes it.
 [[nodiscard]] std::chrono::nanoseconds now() noexcept;

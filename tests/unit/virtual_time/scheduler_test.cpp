@@ -120,6 +120,44 @@ TEST(VirtualTime, of_another_seed_has_another_history) {
   EXPECT_GT(histories.size(), 10);
 }
 
+/// Whether another thread has seen a value that this thread sets under a lock and replaces under the same lock at once.
+bool is_seen_between_two_locks(const virtual_time::Options& options) {
+  VirtualRun run(options);
+  EXPECT_EQ(virtual_time::has_delays(), options.seed != 0 && options.delays_one_in != 0);
+  std::mutex mutex;
+  int value = 0;
+  bool is_seen = false;
+  {
+    const auto set = [&](int to) {
+      const std::scoped_lock lock(mutex);
+      value = to;
+    };
+    const std::jthread other([&] {
+      for (int i = 0; i < 10; ++i) {
+        const std::scoped_lock lock(mutex);
+        is_seen = is_seen || value == 1;
+      }
+    });
+    set(1);
+    set(2);
+  }
+  return is_seen;
+}
+
+TEST(VirtualTime, delays_threads_at_locks_if_asked_to) {
+  int seen = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    EXPECT_FALSE(is_seen_between_two_locks({.seed = seed, .choose = {}}));
+    if (is_seen_between_two_locks({.seed = seed, .delays_one_in = 2, .choose = {}})) ++seen;
+    // no signal is lost, and the history is still that of the seed
+    const auto history = history_of({.seed = seed, .delays_one_in = 2, .choose = {}}).first;
+    EXPECT_EQ(history, history_of({.seed = seed, .delays_one_in = 2, .choose = {}}).first);
+  }
+  EXPECT_GT(seen, 0);
+  EXPECT_LT(seen, 40);
+  EXPECT_FALSE(virtual_time::has_delays());
+}
+
 /// The seeds that the first thread of a run and two others get.
 std::vector<std::uint64_t> seeds_of_threads(std::uint64_t seed) {
   VirtualRun run({.seed = seed, .choose = {}});

@@ -5,11 +5,14 @@
 
 #include <lockstep/device/tensor.hpp>
 
+#include "support/every_choice.hpp"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -189,6 +192,106 @@ TEST(Arena, takes_only_small_blocks_out_of_sharing_with_a_small_one) {
   EXPECT_TRUE(arena.is_shared(next.data(), next.size()));
   arena.deallocate(neighbour.data(), neighbour.size());
   EXPECT_FALSE(arena.is_allocated(neighbour.data(), 1));
+}
+
+/// A few calls on a new arena, and what must hold after each of them.
+class SmallCase {
+ public:
+  [[nodiscard]] Arena& arena() noexcept { return arena_; }
+  [[nodiscard]] std::size_t blocks() const noexcept { return blocks_.size(); }
+  [[nodiscard]] bool has_unshared() const noexcept { return !private_pages_.empty(); }
+
+  void allocate(std::size_t bytes) {
+    Block block{static_cast<unsigned char*>(arena_.allocate(bytes)), bytes, ++marks_};
+    ASSERT_NE(block.data, nullptr);
+    EXPECT_EQ(address(block.data) % MemoryResource::alignment, 0U);
+    for (const std::size_t page : private_pages_) EXPECT_FALSE(touches(block, page));
+    for (const Block& other : blocks_) {
+      EXPECT_TRUE(address(block.data) + bytes <= address(other.data) ||
+                  address(other.data) + other.bytes <= address(block.data));
+      const bool is_large = std::max(bytes, other.bytes) >= page_;
+      for (std::size_t page = first_page(other); is_large && touches(other, page); ++page)
+        EXPECT_FALSE(touches(block, page));
+    }
+    std::memset(block.data, block.mark, bytes);
+    blocks_.push_back(block);
+    check();
+  }
+
+  void deallocate(std::size_t k) {
+    const Block block = blocks_[k];
+    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(k));
+    arena_.deallocate(block.data, block.bytes);
+    EXPECT_FALSE(arena_.is_allocated(block.data, 1));
+    check();
+  }
+
+  void unshare(std::size_t k) {
+    const Block& block = blocks_[k];
+    const std::span<std::byte> bytes(reinterpret_cast<std::byte*>(block.data), block.bytes);
+    arena_.unshare(std::span(&bytes, 1));
+    for (std::size_t page = first_page(block); touches(block, page); ++page) private_pages_.push_back(page);
+    check();
+  }
+
+ private:
+  struct Block {
+    unsigned char* data;
+    std::size_t bytes;
+    unsigned char mark;
+  };
+  static std::uintptr_t address(const unsigned char* data) { return reinterpret_cast<std::uintptr_t>(data); }
+  [[nodiscard]] std::size_t first_page(const Block& block) const { return address(block.data) / page_; }
+  [[nodiscard]] bool touches(const Block& block, std::size_t page) const {
+    return page >= first_page(block) && page * page_ < address(block.data) + block.bytes;
+  }
+
+  void check() const {
+    for (const Block& block : blocks_) {
+      EXPECT_TRUE(arena_.is_allocated(block.data, block.bytes));
+      EXPECT_EQ(std::count(block.data, block.data + block.bytes, block.mark), block.bytes);
+      const auto is_of_block = [&](std::size_t page) { return touches(block, page); };
+      EXPECT_NE(arena_.is_shared(block.data, block.bytes),
+                std::any_of(private_pages_.begin(), private_pages_.end(), is_of_block));
+    }
+    EXPECT_EQ(arena_.status().used_bytes == 0, blocks_.empty());
+  }
+
+  Arena arena_{16 * mebibyte};
+  std::size_t page_ = detail::page_bytes();
+  std::vector<Block> blocks_;
+  std::vector<std::size_t> private_pages_;
+  unsigned char marks_ = 0;
+};
+
+TEST(Arena, keeps_its_lists_in_every_order_of_few_calls) {
+  if (!Arena(16 * mebibyte).segment()) GTEST_SKIP() << "no memory file";
+  const std::array<std::size_t, 3> sizes{100, detail::page_bytes(), 2 * detail::page_bytes() + 1};
+  EveryChoice choices;
+  int cases = 0;
+  do {
+    SmallCase small;
+    constexpr int calls = 5;
+    for (int call = 0; call < calls; ++call) {
+      const bool is_last = call + 1 == calls;  // the blocks are freed after it
+      const std::size_t choice = choices.below(sizes.size() + (is_last ? 0 : 2 * small.blocks()));
+      if (choice < sizes.size()) {
+        small.allocate(sizes[choice]);
+      } else if (const std::size_t k = choice - sizes.size(); k < small.blocks()) {
+        small.deallocate(k);
+      } else {
+        small.unshare(k - small.blocks());
+      }
+    }
+    while (small.blocks() > 0) small.deallocate(0);
+    if (!small.has_unshared()) {  // all free ranges are one again
+      const std::size_t populated = small.arena().status().populated_bytes;
+      EXPECT_NE(small.arena().allocate(populated - SharedSegment::header_bytes), nullptr);
+      EXPECT_EQ(small.arena().status().populated_bytes, populated);
+    }
+    ++cases;
+  } while (!HasFailure() && choices.next());
+  EXPECT_GT(cases, 1000);
 }
 
 TEST(Arena, loses_no_write_of_another_thread_when_pages_leave_sharing) {

@@ -58,6 +58,7 @@ Buffers::Buffers(const Operation& operation, int number, const ReplicaLayout& la
     case Kind::barrier: break;
     case Kind::scatter: make(is_root ? 1 : 0, count * all, local, count); break;
     case Kind::all_to_all: make(local, count * all, local, count * all); break;
+    case Kind::messages: make(number_of_messages(count), count, number_of_messages(count), count); break;
   }
 }
 
@@ -92,8 +93,7 @@ std::string Buffers::wrong() const {
 Values Buffers::make_values(int count) const { return {number_ % 4 == 3 ? Place() : place_, count}; }
 
 void Buffers::make(int inputs, int input_count, int outputs, int output_count) {
-  const bool is_of_root = operation_.kind == Kind::broadcast || operation_.kind == Kind::scatter;
-  const int first = is_of_root ? 0 : layout_.first(rank_);
+  const int first = first_input(rank_);
   for (int i = 0; i < inputs; ++i) {
     const std::span<float> values = values_.emplace_back(make_values(input_count)).all();
     for (int k = 0; k < input_count; ++k) values[static_cast<std::size_t>(k)] = value_of(number_, first + i, k);
@@ -104,6 +104,16 @@ void Buffers::make(int inputs, int input_count, int outputs, int output_count) {
     const Values& values = results_.emplace_back(make_values(output_count));
     values.fill(-77.0F);
     outputs_.push_back({values.all().data(), DType::f32, Shape{output_count}, {}});
+  }
+}
+
+/// The number of the first input of a rank, for value_of.
+int Buffers::first_input(int rank) const {
+  switch (operation_.kind) {
+    case Kind::broadcast:
+    case Kind::scatter: return 0;
+    case Kind::messages: return rank * number_of_messages(operation_.count);
+    default: return layout_.first(rank);
   }
 }
 
@@ -125,6 +135,8 @@ float Buffers::expected_at(int output, int element) const {
     case Kind::broadcast: return value_of(number_, 0, element);
     case Kind::scatter: return value_of(number_, 0, replica * count + element);
     case Kind::all_to_all: return value_of(number_, element / count, replica * count + element % count);
+    case Kind::messages:
+      return value_of(number_, first_input(partners(operation_, rank_, layout_.ranks()).source) + output, element);
     case Kind::barrier: break;
   }
   return 0;

@@ -60,6 +60,7 @@ class Buffers {
  private:
   [[nodiscard]] Values make_values(int count) const;
   void make(int inputs, int input_count, int outputs, int output_count);
+  [[nodiscard]] int first_input(int rank) const;
   [[nodiscard]] float sum_at(int element) const;
   [[nodiscard]] float expected_at(int output, int element) const;
 

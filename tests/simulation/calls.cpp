@@ -3,13 +3,43 @@
 
 #include "simulation/calls.hpp"
 
+#include <exception>
 #include <span>
+#include <vector>
 
 namespace lockstep::simulation {
 namespace {
 
 /// Seeds of kept_seeds have been found with these.
-bool may_be_asynchronous(Kind kind) { return kind != Kind::reduce && kind != Kind::all_gather && kind != Kind::gather; }
+bool may_be_asynchronous(Kind kind) {
+  return kind != Kind::reduce && kind != Kind::all_gather && kind != Kind::gather && kind != Kind::messages;
+}
+
+/// Throws the first error when all messages have ended.
+void send_and_receive(const Communicator& comm, const Operation& operation, const Item& item) {
+  const Partners others = partners(operation, comm.rank(), comm.size());
+  const int count = number_of_messages(operation.count);
+  std::exception_ptr error;
+  const auto note_error = [&error](const auto& make_call) {
+    try {
+      make_call();
+    } catch (const Error&) {
+      if (!error) error = std::current_exception();
+    }
+  };
+  std::vector<Request> requests;
+  for (int k = 0; k < count; ++k) requests.push_back(comm.recv_async(item.outputs.subspan(k, 1), others.source));
+  for (int k = 0; k < count && !error; ++k) {
+    const auto tensors = item.inputs.subspan(k, 1);
+    if (operation.is_asynchronous) {
+      requests.push_back(comm.send_async(tensors, others.target));
+    } else {
+      note_error([&] { comm.send(tensors, others.target); });
+    }
+  }
+  for (Request& request : requests) note_error([&] { request.wait(); });
+  if (error) std::rethrow_exception(error);
+}
 
 }  // namespace
 
@@ -24,6 +54,7 @@ Request start(const Communicator& comm, const Operation& operation, const Item& 
     case Kind::broadcast: return comm.broadcast_async(items, operation.root);
     case Kind::scatter: return comm.scatter_async(items, operation.root);
     case Kind::all_to_all: return comm.all_to_all_async(items);
+    case Kind::messages:
     case Kind::barrier: break;
   }
   return comm.barrier_async();
@@ -41,6 +72,7 @@ void call(const Communicator& comm, const Operation& operation, const Item& item
     case Kind::broadcast: return comm.broadcast(items, operation.root);
     case Kind::scatter: return comm.scatter(items, operation.root);
     case Kind::all_to_all: return comm.all_to_all(items);
+    case Kind::messages: return send_and_receive(comm, operation, item);
     case Kind::barrier: return comm.barrier();
   }
 }

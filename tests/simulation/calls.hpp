@@ -13,7 +13,7 @@
 
 namespace lockstep::simulation {
 
-/// Begins an operation. Operation::way must be Way::call.
+/// Begins an operation, which is not Kind::messages. Operation::way must be Way::call.
 [[nodiscard]] Request start(const Communicator& comm, const Operation& operation, const Item& item);
 /// As `start`, to its end.
 void call(const Communicator& comm, const Operation& operation, const Item& item);

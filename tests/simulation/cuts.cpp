@@ -24,6 +24,21 @@ int number_of(std::string_view part, std::string_view name, int count) {
   return error == std::errc() && end == part.data() + part.size() && number < count ? number : -1;
 }
 
+bool is_message(const Operation& operation) { return operation.kind == Kind::messages; }
+bool is_step(const Operation& operation) { return operation.way == Way::step; }
+bool is_other_call(const Operation& operation) {
+  return !operation.is_common() && !is_message(operation) && !is_step(operation);
+}
+
+/// The operations for which `is_one` holds become those of common kinds.
+void give_common_back(Scenario& scenario, bool (*is_one)(const Operation&)) {
+  for (Operation& operation : scenario.operations) {
+    if (!is_one(operation)) continue;
+    operation.kind = operation.common_kind;
+    operation.way = Way::call;
+  }
+}
+
 void cut_rank(Scenario& scenario, int rank) {
   const auto at = static_cast<std::ptrdiff_t>(rank);
   // if this rank leads its node, the next rank of the node does then, and gets the number of this rank
@@ -55,10 +70,12 @@ void cut_after(Scenario& scenario, int operation) {
 bool cut(Scenario& scenario, const std::string& part) {
   const int operations = static_cast<int>(scenario.operations.size());
   if (part == "calls") {
-    for (Operation& operation : scenario.operations) {
-      operation.kind = operation.common_kind;
-      operation.way = Way::call;
-    }
+    give_common_back(scenario, is_other_call);
+  } else if (part == "messages") {
+    give_common_back(scenario, is_message);
+    for (Fault& fault : scenario.faults) fault.other.kind = fault.other.common_kind;
+  } else if (part == "steps") {
+    give_common_back(scenario, is_step);
   } else if (part == "requests") {
     for (Operation& operation : scenario.operations) operation.is_left_open = false;
   } else if (part == "delays") {
@@ -69,6 +86,8 @@ bool cut(Scenario& scenario, const std::string& part) {
     scenario.leaves_after_failure = false;
   } else if (part == "lateness") {
     scenario.is_late_beyond_heartbeats = false;
+  } else if (part == "creation") {
+    scenario.is_created_together = false;
   } else if (part == "first-failure") {
     scenario.begins_with_failure = false;
   } else if (part == "preemption") {
@@ -124,8 +143,11 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
   const auto has_operation = [&scenario](bool (*is_it)(const Operation&)) {
     return std::any_of(scenario.operations.begin(), scenario.operations.end(), is_it);
   };
-  if (has_operation([](const Operation& each) { return !each.is_common(); })) cuts.emplace_back("calls");
+  if (has_operation(is_other_call)) cuts.emplace_back("calls");
+  if (has_operation(is_message)) cuts.emplace_back("messages");
+  if (has_operation(is_step)) cuts.emplace_back("steps");
   if (has_operation([](const Operation& each) { return each.is_left_open; })) cuts.emplace_back("requests");
+  if (scenario.is_created_together) cuts.emplace_back("creation");
   if (scenario.begins_with_failure) cuts.emplace_back("first-failure");
   if (scenario.leaves_after_failure) cuts.emplace_back("departures");
   if (scenario.delays.slowest().count() > 0) cuts.emplace_back("delays");

@@ -10,6 +10,7 @@
 #include "simulation/buffers.hpp"
 #include "simulation/calls.hpp"
 #include "simulation/node_memory.hpp"
+#include "simulation/steps.hpp"
 #include "support/function_ref.hpp"
 #include "transport/loopback/loopback_transport.hpp"
 #include "virtual_time/virtual_time.hpp"
@@ -247,15 +248,19 @@ class Job {
   void be_rank(std::unique_ptr<detail::Transport> transport) {
     const int rank = transport->rank();
     virtual_time::join_group(group_of(rank));
-    std::optional<Communicator> comm = CommunicatorAccess::make(std::move(transport), options_of(rank), layout_);
-    CommunicatorAccess::set_test_hooks(*comm, &hooks);
+    std::optional<Communicator> comm;
     try {
+      if (const Fault* const fault = fault_of(rank); fault != nullptr && is_in_creation(scenario_, *fault))
+        begin_fault(*fault);
+      comm = CommunicatorAccess::make(std::move(transport), options_of(rank),
+                                      scenario_.is_created_together ? std::nullopt : std::optional(layout_));
+      CommunicatorAccess::set_test_hooks(*comm, &hooks);
       if (scenario_.begins_with_failure) fail_once(*comm, rank);
       operate(comm, rank);
     } catch (const Error& error) {
       outcome(rank).failure = failure_of(error, outcome(rank).completed);
       say(rank, "operation {} failed: {}", outcome(rank).completed, error.what());
-      if (scenario_.leaves_after_failure) {
+      if (scenario_.leaves_after_failure || !comm) {
         say(rank, "leaves");
         has_left_ = true;
         comm.reset();
@@ -323,7 +328,17 @@ class Job {
   /// Every other time, while the operation is under way.
   void abort(const Communicator& comm, const Operation& operation, const Fault& fault) {
     const std::string text = fmt::format("no more bread on rank {}", fault.rank);
-    if (fault.turns % 2 == 0 || operation.makes_communicator()) {
+    if (operation.way == Way::step) {
+      Begun& own = begin(operation, fault.operation, fault.rank);
+      try {
+        static_cast<void>(make_step(comm, own.buffers.item(), text));
+        outcome(fault.rank).wrong.emplace_back("a step whose function throws has ended without an error");
+      } catch (const std::exception& error) {
+        say(fault.rank, "its step: {}", error.what());
+      }
+      end_by_failure(own);
+      comm.abort(text);
+    } else if (fault.turns % 2 == 0 || operation.makes_communicator() || operation.kind == Kind::messages) {
       comm.abort(text);
     } else {
       Begun& own = begin(operation, fault.operation, fault.rank);
@@ -360,7 +375,7 @@ class Job {
       if (std::string wrong = each.buffers.wrong(); !wrong.empty())
         outcome(rank).wrong.push_back(
             fmt::format("operation {} ({}): {}", each.number, describe(each.operation), wrong));
-      if (first)
+      if (first && each.operation.kind != Kind::messages)
         outcome(rank).wrong.push_back(
             fmt::format("operation {} has completed, but one before it has failed", each.number));
     }
@@ -430,31 +445,44 @@ class Job {
         case Way::run_plan: run_plan(comm, operation, own.buffers.item(), (k + rank) % 3 != 0); break;
         case Way::duplicate:
         case Way::split: use_other_communicator(comm, operation, k, rank); break;
+        case Way::step:
+          if (std::string wrong = make_step(comm, own.buffers.item()); !wrong.empty())
+            outcome(rank).wrong.push_back(fmt::format("operation {}: {}", k, wrong));
+          break;
       }
-    } catch (const Error&) {
+    } catch (const Error& error) {
       end_by_failure(own);
+      // ranks that are in a later operation of the communicator do not hear of it by themselves
+      if (operation.kind == Kind::messages || operation.way == Way::step) comm.abort(error.text());
       complete(rank, std::current_exception());
     }
     complete(rank);
+  }
+
+  /// The part of a fault that comes before the operation, or the creation.
+  void begin_fault(const Fault& fault) {
+    if (!stops(fault.rank)) outcome(fault.rank).fault_at = virtual_time::now();
+    say(fault.rank, "{}", describe(scenario_, fault));
+    const auto group = static_cast<std::size_t>(group_of(fault.rank));
+    if (fault.kind == FaultKind::is_late) {
+      std::this_thread::sleep_for(lateness(scenario_, fault));
+    } else if (stops(fault.rank) && fault.is_in_work) {
+      turns_before_stop[group] = turn_of_work(fault);
+    } else if (stops(fault.rank)) {
+      virtual_time::stop_group(static_cast<int>(group), fault.turns);
+    }
   }
 
   void operate(std::optional<Communicator>& comm, int rank) {
     const Fault* const fault = fault_of(rank);
     for (int k = 0; k < static_cast<int>(scenario_.operations.size()); ++k) {
       Operation operation = scenario_.operations[static_cast<std::size_t>(k)];
-      if (fault != nullptr && fault->operation == k) {
-        if (!stops(rank)) outcome(rank).fault_at = virtual_time::now();
-        say(rank, "{}", describe(scenario_, *fault));
+      if (fault != nullptr && fault->operation == k && !is_in_creation(scenario_, *fault)) {
+        begin_fault(*fault);
         switch (fault->kind) {
           case FaultKind::dies:
           case FaultKind::stops:
-            if (fault->is_in_work) {
-              turns_before_stop[static_cast<std::size_t>(group_of(rank))] = turn_of_work(*fault);
-            } else {
-              virtual_time::stop_group(group_of(rank), fault->turns);
-            }
-            break;
-          case FaultKind::is_late: std::this_thread::sleep_for(lateness(scenario_, *fault)); break;
+          case FaultKind::is_late: break;
           case FaultKind::aborts: return abort(*comm, operation, *fault);
           case FaultKind::leaves:
             has_left_ = true;

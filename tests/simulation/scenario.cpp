@@ -15,8 +15,8 @@
 namespace lockstep::simulation {
 namespace {
 
-constexpr std::array<std::string_view, 9> names{"all_reduce", "reduce",  "reduce_scatter", "all_gather", "gather",
-                                                "broadcast",  "barrier", "scatter",        "all_to_all"};
+constexpr std::array<std::string_view, 10> names{"all_reduce", "reduce",  "reduce_scatter", "all_gather", "gather",
+                                                 "broadcast",  "barrier", "scatter",        "all_to_all", "messages"};
 constexpr int common_kinds = 7;
 
 /// Small data travels with the agreement, larger data in one step, and the largest in several turns.
@@ -32,7 +32,8 @@ Operation any_operation(Random& random, int ranks) {
 }
 
 bool has_root(Kind kind) {
-  return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter;
+  return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter ||
+         kind == Kind::messages;
 }
 
 /// Whether ranks that make one of these calls each must get an error.
@@ -55,7 +56,20 @@ Fault any_fault(Random& random, const Scenario& scenario) {
 }
 
 /// Parts that have random numbers of their own, so that they change nothing in the others.
-enum class Part : std::uint8_t { delays, deaths, departures, mappings, places, recovery, calls, requests, turns };
+enum class Part : std::uint8_t {
+  delays,
+  deaths,
+  departures,
+  mappings,
+  places,
+  recovery,
+  calls,
+  requests,
+  turns,
+  messages,
+  creation,
+  steps
+};
 
 Random random_of(std::uint64_t seed, Part part) {
   return Random(seed * 64 + static_cast<std::uint64_t>(part) + 0x9e3779b97f4a7c15U);
@@ -162,9 +176,32 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
     for (Operation& operation : scenario.operations)
       operation.is_left_open = of_requests.one_in(2) && operation.way == Way::call;
   }
+  if (Random of_messages = random_of(seed, Part::messages); of_messages.one_in(3)) {
+    for (Operation& operation : scenario.operations) {
+      if (operation.is_common() && !operation.is_left_open && of_messages.one_in(3)) operation.kind = Kind::messages;
+    }
+    for (Fault& fault : scenario.faults) {  // the others get messages, but not those that they expect
+      const Operation& operation = scenario.operations[static_cast<std::size_t>(fault.operation)];
+      const bool has_same = fault.other.count == operation.count && fault.other.root == operation.root;
+      if (operation.kind == Kind::messages && !has_same && of_messages.one_in(2)) fault.other.kind = Kind::messages;
+    }
+  }
+  if (Random of_steps = random_of(seed, Part::steps); of_steps.one_in(3)) {
+    for (Operation& operation : scenario.operations) {
+      if (!operation.is_common() || operation.is_left_open || !of_steps.one_in(4)) continue;
+      operation.kind = Kind::all_reduce;
+      operation.way = Way::step;
+    }
+  }
+  scenario.is_created_together = random_of(seed, Part::creation).one_in(2);
   constexpr std::size_t short_turn = 20'000;
   scenario.turn_bytes = random_of(seed, Part::turns).one_in(2) ? short_turn : 0;
   return scenario;
+}
+
+Partners partners(const Operation& operation, int rank, int ranks) {
+  const int distance = 1 + operation.root % (ranks - 1);
+  return {(rank + distance) % ranks, (rank - distance + ranks) % ranks};
 }
 
 std::vector<std::vector<int>> parts(const Scenario& scenario, const Operation& operation) {
@@ -186,6 +223,12 @@ std::vector<std::vector<int>> parts(const Scenario& scenario, const Operation& o
 
 std::string name_of_part(int number, std::size_t part) { return fmt::format("part {} of {}", part, number); }
 
+bool is_in_creation(const Scenario& scenario, const Fault& fault) {
+  const bool can_be =
+      fault.kind == FaultKind::stops || fault.kind == FaultKind::dies || fault.kind == FaultKind::is_late;
+  return scenario.is_created_together && fault.operation == 0 && can_be && !fault.is_in_work;
+}
+
 int turn_of_work(const Fault& fault) { return static_cast<int>(fault.turns % 4) + 1; }
 
 std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault) {
@@ -196,7 +239,8 @@ std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault)
 }
 
 std::string describe(const Operation& operation) {
-  constexpr std::array<std::string_view, 4> ways{"", "two runs of a prepared ", "duplicate and its ", "split and its "};
+  constexpr std::array<std::string_view, 5> ways{"", "two runs of a prepared ", "duplicate and its ", "split and its ",
+                                                 "a strategy and its step with "};
   std::string text = fmt::format("{}{}{}", ways[static_cast<std::size_t>(operation.way)],
                                  names[static_cast<std::size_t>(operation.kind)],
                                  operation.is_left_open      ? "_async, left open,"
@@ -209,6 +253,8 @@ std::string describe(const Operation& operation) {
 
 std::string describe(const Scenario& scenario, const Fault& fault) {
   const std::string who = fmt::format("rank {} ", fault.rank);
+  const std::string when =
+      is_in_creation(scenario, fault) ? "the creation" : fmt::format("operation {}", fault.operation);
   switch (fault.kind) {
     case FaultKind::dies:
     case FaultKind::stops: {
@@ -216,10 +262,9 @@ std::string describe(const Scenario& scenario, const Fault& fault) {
       if (fault.is_in_work)
         return who + fmt::format("{} in turn {} of its work from operation {} on", what, turn_of_work(fault),
                                  fault.operation);
-      return who + fmt::format("{} {} turns after operation {} begins", what, fault.turns, fault.operation);
+      return who + fmt::format("{} {} turns after {} begins", what, fault.turns, when);
     }
-    case FaultKind::is_late:
-      return who + fmt::format("is {} ms late for operation {}", lateness(scenario, fault).count(), fault.operation);
+    case FaultKind::is_late: return who + fmt::format("is {} ms late for {}", lateness(scenario, fault).count(), when);
     case FaultKind::aborts: return who + fmt::format("aborts at operation {}", fault.operation);
     case FaultKind::leaves: return who + fmt::format("leaves at operation {}", fault.operation);
     case FaultKind::calls_other:
@@ -231,12 +276,13 @@ std::string describe(const Scenario& scenario, const Fault& fault) {
 std::string describe(const Scenario& scenario) {
   const Delays& delays = scenario.delays;
   std::string text = fmt::format(
-      "{} ranks{} on {} nodes{} (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}{}{}\n"
+      "{} ranks{} on {} nodes{} (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}{}{}{}\n"
       "messages take at most {} us, one in {} at most {} us\n",
       scenario.ranks(), scenario.has_mappings ? " with mappings" : "", scenario.nodes(),
       scenario.ranks_of_domain == 0 ? "" : fmt::format(" with caches of {} ranks", scenario.ranks_of_domain),
       fmt::join(scenario.node_leaders, " "), fmt::join(scenario.replicas, " "), scenario.preempts_one_in,
-      scenario.warn_after.count(), scenario.begins_with_failure ? ", begins with a failure" : "",
+      scenario.warn_after.count(), scenario.is_created_together ? ", created together" : "",
+      scenario.begins_with_failure ? ", begins with a failure" : "",
       scenario.leaves_after_failure ? ", ranks leave after an error"
       : scenario.recovers_at_once   ? ", ranks recover at once"
                                     : "",

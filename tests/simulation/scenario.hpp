@@ -40,15 +40,20 @@ enum class Kind : std::uint8_t {
   broadcast,
   barrier,
   scatter,
-  all_to_all
+  all_to_all,
+  messages  ///< some from each rank to another one, which is as far away as Operation::root says
 };
+
+/// From each rank to another one, in an operation of Kind::messages.
+[[nodiscard]] constexpr int number_of_messages(int count) { return 1 + count % 3; }
 
 /// What a rank does for an operation.
 enum class Way : std::uint8_t {
   call,
   run_plan,   ///< runs a prepared all_reduce twice
   duplicate,  ///< makes a communicator of all ranks, and an all_reduce on it, and destroys it
-  split       ///< the same with two groups of ranks
+  split,      ///< the same with two groups of ranks
+  step        ///< a step of a strategy over the communicator, which all_reduces its replicas' values
 };
 
 struct Operation {
@@ -112,6 +117,9 @@ struct Scenario {
   bool leaves_after_failure = false;  ///< a rank that gets an error destroys its communicator at once
   bool is_late_beyond_heartbeats =
       true;  ///< else a late rank comes before the others have sent heartbeats, or after the deadline
+  /// The communicator is made by an exchange of the ranks, as that of a program is, and faults of the first operation
+  /// happen there if they can; else it is made without one.
+  bool is_created_together = false;
   bool begins_with_failure = false;  ///< some barriers, an abort of rank 0, and `recover` come before the operations
 
   [[nodiscard]] int ranks() const noexcept { return static_cast<int>(replicas.size()); }
@@ -130,11 +138,20 @@ struct Limits {
 
 [[nodiscard]] Scenario scenario_of(std::uint64_t seed, const Limits& limits);
 
+/// The rank to which a rank sends messages in an operation of Kind::messages, and the one whose messages it receives.
+struct Partners {
+  int target;
+  int source;
+};
+[[nodiscard]] Partners partners(const Operation& operation, int rank, int ranks);
+
 /// The ranks of the communicators that an operation makes, in their order.
 [[nodiscard]] std::vector<std::vector<int>> parts(const Scenario& scenario, const Operation& operation);
 /// The name of such a communicator in error texts; `number` is that of the operation.
 [[nodiscard]] std::string name_of_part(int number, std::size_t part);
 
+/// Whether the fault happens while the communicator is made.
+[[nodiscard]] bool is_in_creation(const Scenario& scenario, const Fault& fault);
 /// In which turn of its work the rank of a fault that is_in_work stops.
 [[nodiscard]] int turn_of_work(const Fault& fault);
 /// How late the rank of a fault of kind is_late is: before the others send their probes, or later than the deadline.

@@ -39,11 +39,19 @@ void read_list(std::string_view text, std::size_t at, std::vector<int>& ranks) {
   }
 }
 
+/// Whether the text is the error of a send or receive.
+bool is_of_message(std::string_view text) {
+  return text.starts_with("send #") || text.starts_with("recv #") || text.starts_with("message #");
+}
+
 /// The error that a rank has told others by `abort`, or `text`.
 std::string told(const std::string& text) {
-  const std::size_t at = text.find(": operation #");
-  return text.starts_with("rank ") && text.find(" failed at ") < at && at != std::string::npos ? text.substr(at + 2)
-                                                                                               : text;
+  if (!text.starts_with("rank ")) return text;
+  for (std::size_t at = text.find(" failed at "); at != std::string::npos; at = text.find(": ", at + 1)) {
+    const std::string rest = text.substr(at + 2);
+    if (rest.starts_with("operation #") || is_of_message(rest)) return rest;
+  }
+  return text;
 }
 
 /// "operation #4 of communicator": the operation that an error names; empty if it names none.
@@ -77,10 +85,10 @@ std::string wait_of(const std::string& text, int rank) {
   return wait;
 }
 
-/// The ranks for which a rank waits according to `wait_of`.
+/// The ranks for which a rank waits according to `wait_of`; both ends of a message.
 std::vector<int> awaited_in(const std::string& wait) {
   std::vector<int> ranks;
-  for (const std::string_view before : {", for rank ", ", for ranks "}) {
+  for (const std::string_view before : {", for rank ", ", for ranks ", " from rank ", " to rank "}) {
     if (const std::size_t at = wait.find(before); at != std::string::npos) read_list(wait, at + before.size(), ranks);
   }
   return ranks;
@@ -89,6 +97,10 @@ std::vector<int> awaited_in(const std::string& wait) {
 class Judge {
  public:
   Judge(const Scenario& scenario, const Report& report) : scenario_(scenario), report_(report) {
+    has_messages_ = std::any_of(scenario.operations.begin(), scenario.operations.end(),
+                                [](const Operation& each) { return each.kind == Kind::messages; });
+    has_steps_ = std::any_of(scenario.operations.begin(), scenario.operations.end(),
+                             [](const Operation& each) { return each.way == Way::step; });
     for (std::size_t k = 0; k < scenario.operations.size(); ++k) {
       if (!scenario.operations[k].makes_communicator()) continue;
       const std::vector<std::vector<int>> all = parts(scenario, scenario.operations[k]);
@@ -149,7 +161,8 @@ class Judge {
     const Failure& failure = *seen.failure;
     if (culprits_.empty()) return add("rank {} fails without a fault: {}", rank, failure.text);
     if (contains(culprits_, rank)) return;  // its own error may say what only this rank knows
-    if (failure.operation < first_operation_)
+    // the data of a message may be lost with a sender that has completed its part of it
+    if (failure.operation < first_operation_ && !is_of_message(failure.text))
       add("rank {} fails in operation {}, before every fault: {}", rank, failure.operation, failure.text);
     if (failure.at > latest_fault_ + time_to_notice(failure)) {
       add("rank {} fails {:.3f} s after the last fault: {}", rank,
@@ -158,7 +171,8 @@ class Judge {
     judge_names(rank, failure, culprits_);
   }
 
-  /// Ranks that recover at once do so without those that take no part any more. A late rank may come too late.
+  /// Ranks that recover at once do so without those that take no part any more. A late rank may come too late. One that
+  /// has waited for a message, which no abort ends, comes when the others give up: only their time is checked then.
   void judge_recovery(int rank, const Outcome& seen) {
     std::vector<int> missing;
     for (const Fault& fault : scenario_.faults) {
@@ -166,9 +180,10 @@ class Judge {
         missing.push_back(fault.rank);
     }
     const Failure& failure = *seen.after;
-    if (!scenario_.recovers_at_once || missing.empty()) return add("rank {}: after recover: {}", rank, failure.text);
+    if (!scenario_.recovers_at_once || (missing.empty() && !has_messages_))
+      return add("rank {}: after recover: {}", rank, failure.text);
     if (contains(missing, rank)) return;
-    judge_names(rank, failure, missing);
+    if (!has_messages_) judge_names(rank, failure, missing);
     const auto begin = seen.failure ? seen.failure->at : latest_fault_;
     if (failure.at > begin + time_to_notice(failure))
       add("rank {} fails to recover {:.3f} s after its failure: {}", rank,
@@ -181,6 +196,7 @@ class Judge {
     const std::vector<int>* const part = part_in(failure.text);
     const auto needs_deadline = [this, part](const Fault& fault) {
       if (!contains(culprits_, fault.rank)) return false;
+      if (has_messages_) return true;
       if (fault.kind == FaultKind::dies) {
         for (int rank = 0; rank < scenario_.ranks(); ++rank) {
           const auto node = [&](int each) { return scenario_.node_leaders[static_cast<std::size_t>(each)]; };
@@ -212,11 +228,13 @@ class Judge {
       if (!names_culprit) add("rank {} names no culprit: {}", rank, failure.text);
       return;
     }
-    // a rank that waits in an operation of another communicator has not come, either
+    const auto has_failed = [this](int name) { return name >= 0 && outcome(name).failure.has_value(); };
+    // a rank that waits in an operation of another communicator, or for a message, has not come, either
     const auto may_be_named = [&](int name) {
       if (is_culprit(name)) return true;
+      if (is_of_message(told(failure.text))) return has_failed(name);
       const std::string wait = wait_of(failure.text, own_number(part, name));
-      if (parts_.empty() || wait.empty()) return false;
+      if ((parts_.empty() && !has_messages_ && !has_steps_) || wait.empty()) return false;
       std::vector<int> awaited = awaited_in(wait);
       if (const std::vector<int>* const other = part_in(wait)) {
         for (int& each : awaited) each = rank_of(*other, each);
@@ -260,6 +278,7 @@ class Judge {
     if (culprits_.size() > 1 && std::any_of(scenario_.faults.begin(), scenario_.faults.end(), calls_other)) return;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (contains(culprits_, rank) || !outcome(rank).failure) continue;
+      if (is_of_message(told(outcome(rank).failure->text))) continue;  // of two ranks alone
       compare(common_part(told(outcome(rank).failure->text)), scenario_.node_leaders[static_cast<std::size_t>(rank)]);
     }
     std::vector<std::string> operations;
@@ -296,6 +315,8 @@ class Judge {
   int first_operation_ = std::numeric_limits<int>::max();
   /// The communicators that operations make: how their names end in an error, and their ranks.
   std::vector<std::pair<std::string, std::vector<int>>> parts_;
+  bool has_messages_ = false;
+  bool has_steps_ = false;
   /// What a rank of a node has said of an operation.
   struct Said {
     std::string text;
@@ -328,6 +349,10 @@ std::string common_part(const std::string& text) {
   if (const std::size_t at = common.find(not_called); at != std::string::npos) common.erase(at, not_called.size());
   if (const std::size_t moved = common.find(" (moved "); moved != std::string::npos)
     common.erase(moved, common.find(')', moved) + 1 - moved);
+  if (is_of_message(common)) {  // "send #0 of communicator from rank 1 to rank 2, ..."
+    const std::size_t ends = std::min(common.find(" from rank "), common.size());
+    common.erase(ends, std::min(common.find_first_of(",:", ends), common.size()) - ends);
+  }
   std::size_t first_wait = common.size();
   each_wait(common, [&](std::size_t at, const std::vector<int>&) { first_wait = std::min(first_wait, at); });
   common.resize(first_wait);

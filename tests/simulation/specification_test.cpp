@@ -118,6 +118,46 @@ TEST(Specification, permits_different_texts_of_two_culprits_on_different_nodes_a
   EXPECT_TRUE(one.finds("say different things"));
 }
 
+/// Operation 1 is a message from each rank to the next one; rank 1 stops in it. Rank 0 tells rank 2 its error.
+struct CaseOfMessages : Case {
+  CaseOfMessages() {
+    scenario.operations = {{}, {.kind = Kind::messages, .count = 1}};
+    const std::string error =
+        "send #0 of communicator from rank 0 to rank 1, send of f32 [1]: timed out after 2 s waiting for rank 1 to "
+        "call recv";
+    report.ranks[0].failure = {1, Code::deadline_exceeded, error, 1, 2100ms};
+    report.ranks[2].failure = {1, Code::unavailable, "rank 0 failed at job.cpp:9: " + error, 0, 2100ms};
+  }
+};
+
+TEST(SpecificationOfMessages, permits_an_error_of_one_rank_that_is_told_to_others) {
+  CaseOfMessages one;
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  one.report.ranks[2].failure->rank = 1;
+  EXPECT_TRUE(one.finds("rank 2 blames rank 1, which has not told it its error"));
+}
+
+TEST(SpecificationOfMessages, permits_the_name_of_a_rank_that_has_failed_itself) {
+  CaseOfMessages one;
+  one.report.ranks[2].failure = {
+      1, Code::deadline_exceeded,
+      "recv #0 of communicator from rank 0 to rank 2: timed out after 2 s waiting for rank 0 to call send", 0, 2100ms};
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  one.report.ranks[0].failure.reset();
+  one.report.ranks[0].completed = 2;
+  EXPECT_TRUE(one.finds("rank 0, which did its part"));
+}
+
+TEST(SpecificationOfMessages, permits_the_name_of_a_rank_that_waits_for_a_culprit) {
+  CaseOfMessages one;
+  const std::string error = "operation #1 of communicator, barrier: timed out after 2 s waiting for ranks 0, 1";
+  one.report.ranks[2].failure = {1, Code::deadline_exceeded, error, 1, 2100ms};
+  EXPECT_TRUE(one.finds("names rank 0, which did its part"));
+  one.report.ranks[2].failure->text +=
+      "; rank 0 waits in send #0 of communicator from rank 0 to rank 1, send of f32 [1]";
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+}
+
 /// Operation 1 makes two communicators, of ranks 4, 2 and of 3, 0; rank 2 stops in it. Ranks 0 and 3 wait for it later.
 struct CaseOfParts : Case {
   CaseOfParts() {
@@ -237,7 +277,7 @@ TEST(Cut, of_calls_gives_the_common_ones_back) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     Scenario scenario = scenario_of(seed, {});
     for (const Operation& operation : scenario.operations) changed += operation.is_common() ? 0 : 1;
-    ASSERT_TRUE(cut(scenario, "calls"));
+    for (const std::string part : {"calls", "messages", "steps"}) ASSERT_TRUE(cut(scenario, part));
     for (const Operation& operation : scenario.operations)
       EXPECT_TRUE(operation.way == Way::call && operation.kind <= Kind::barrier);
   }

@@ -24,7 +24,8 @@ struct WaitPolicy {
 
   /// Disables spinning if `threads` is greater than the number of allowed processors.
   static WaitPolicy for_threads(int threads) {
-    if (threads > detail::allowed_cpus().count) return {.spin = std::chrono::nanoseconds(0)};
+    if (detail::has_pause_hooks() || threads > detail::allowed_cpus().count)
+      return {.spin = std::chrono::nanoseconds(0)};
     return {};
   }
 };

@@ -259,7 +259,9 @@ void Scheduler::delay() {
   if (next_random() % 4 != 0) {
     preempt();
   } else {
+    const Time begin = self->wait_begin;  // a delay does not end a loop of pauses
     block(nullptr, now_ + static_cast<Time>(next_random() % longest_delay));
+    self->wait_begin = begin;
   }
 }
 

@@ -19,8 +19,8 @@ struct Options {
   /// 0: threads take turns in the order in which they became ready. Else each turn goes to a random thread of those
   /// that are ready; the same seed gives the same history.
   std::uint64_t seed = 0;
-  /// One of so many locks and unlocks of mutexes, and signals of conditions, is followed by another thread's turn, or
-  /// by a wait of up to 20 ms, as if the machine were busy; chosen by `seed`. 0: none.
+  /// At one of so many places (before pthread_mutex_lock, and after an unlock of a mutex or a signal of a condition)
+  /// the thread loses its turn, or waits for up to 20 ms, as if the machine were busy; chosen by `seed`. 0: never.
   std::uint64_t delays_one_in = 0;
   /// Returns the index of the thread that runs next, less than its argument, the number of threads that are ready (at
   /// least 2). Replaces the choice by `seed`. Called with no lock held; must not block or wait.
@@ -40,7 +40,8 @@ struct Options {
 /// Whether the calling thread belongs to a run, so that its waits take no real time.
 [[nodiscard]] bool is_active() noexcept;
 
-/// Whether it belongs to a run with Options::delays_one_in, where an exact check of a duration does not hold.
+/// Whether the calling thread belongs to a run with Options::delays_one_in, where an exact check of a duration does not
+/// hold.
 [[nodiscard]] bool has_delays() noexcept;
 
 /// The time since the begin of the run of the calling thread; zero outside of a run. Reading it never changes it.

@@ -24,16 +24,16 @@ int number_of(std::string_view part, std::string_view name, int count) {
   return error == std::errc() && end == part.data() + part.size() && number < count ? number : -1;
 }
 
-bool is_message(const Operation& operation) { return operation.kind == Kind::messages; }
-bool is_step(const Operation& operation) { return operation.way == Way::step; }
-bool is_other_call(const Operation& operation) {
-  return !operation.is_common() && !is_message(operation) && !is_step(operation);
+bool makes_messages(const Operation& operation) { return operation.kind == Kind::messages; }
+bool makes_step(const Operation& operation) { return operation.way == Way::step; }
+bool makes_other_call(const Operation& operation) {
+  return !operation.is_common() && !makes_messages(operation) && !makes_step(operation);
 }
 
-/// The operations for which `is_one` holds become those of common kinds.
-void give_common_back(Scenario& scenario, bool (*is_one)(const Operation&)) {
+/// The operations for which `is_chosen` holds become those of common kinds.
+void restore_common_kinds(Scenario& scenario, bool (*is_chosen)(const Operation&)) {
   for (Operation& operation : scenario.operations) {
-    if (!is_one(operation)) continue;
+    if (!is_chosen(operation)) continue;
     operation.kind = operation.common_kind;
     operation.way = Way::call;
   }
@@ -70,12 +70,12 @@ void cut_after(Scenario& scenario, int operation) {
 bool cut(Scenario& scenario, const std::string& part) {
   const int operations = static_cast<int>(scenario.operations.size());
   if (part == "calls") {
-    give_common_back(scenario, is_other_call);
+    restore_common_kinds(scenario, makes_other_call);
   } else if (part == "messages") {
-    give_common_back(scenario, is_message);
+    restore_common_kinds(scenario, makes_messages);
     for (Fault& fault : scenario.faults) fault.other.kind = fault.other.common_kind;
   } else if (part == "steps") {
-    give_common_back(scenario, is_step);
+    restore_common_kinds(scenario, makes_step);
   } else if (part == "requests") {
     for (Operation& operation : scenario.operations) operation.is_left_open = false;
   } else if (part == "delays") {
@@ -143,9 +143,9 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
   const auto has_operation = [&scenario](bool (*is_it)(const Operation&)) {
     return std::any_of(scenario.operations.begin(), scenario.operations.end(), is_it);
   };
-  if (has_operation(is_other_call)) cuts.emplace_back("calls");
-  if (has_operation(is_message)) cuts.emplace_back("messages");
-  if (has_operation(is_step)) cuts.emplace_back("steps");
+  if (has_operation(makes_other_call)) cuts.emplace_back("calls");
+  if (has_operation(makes_messages)) cuts.emplace_back("messages");
+  if (has_operation(makes_step)) cuts.emplace_back("steps");
   if (has_operation([](const Operation& each) { return each.is_left_open; })) cuts.emplace_back("requests");
   if (scenario.is_created_together) cuts.emplace_back("creation");
   if (scenario.begins_with_failure) cuts.emplace_back("first-failure");

@@ -250,7 +250,7 @@ class Job {
     virtual_time::join_group(group_of(rank));
     std::optional<Communicator> comm;
     try {
-      if (const Fault* const fault = fault_of(rank); fault != nullptr && is_in_creation(scenario_, *fault))
+      if (const Fault* const fault = fault_of(rank); fault != nullptr && begins_in_creation(scenario_, *fault))
         begin_fault(*fault);
       comm = CommunicatorAccess::make(std::move(transport), options_of(rank),
                                       scenario_.is_created_together ? std::nullopt : std::optional(layout_));
@@ -261,7 +261,7 @@ class Job {
       outcome(rank).failure = failure_of(error, outcome(rank).completed);
       say(rank, "operation {} failed: {}", outcome(rank).completed, error.what());
       if (scenario_.leaves_after_failure || !comm) {
-        say(rank, "leaves");
+        say(rank, "{}", comm ? "leaves" : "has no communicator");
         has_left_ = true;
         comm.reset();
       }
@@ -318,7 +318,8 @@ class Job {
       try {
         comm.barrier();
         outcome(rank).wrong.emplace_back("an abort is not noticed");
-      } catch (const Error&) {
+      } catch (const Error& error) {
+        if (error.text().find("the first failure") == std::string::npos) throw;
         say(rank, "the first failure");
       }
     }
@@ -327,17 +328,18 @@ class Job {
 
   /// Every other time, while the operation is under way.
   void abort(const Communicator& comm, const Operation& operation, const Fault& fault) {
-    const std::string text = fmt::format("no more bread on rank {}", fault.rank);
+    const std::string text = text_of_abort(fault.rank);
     if (operation.way == Way::step) {
       Begun& own = begin(operation, fault.operation, fault.rank);
       try {
-        static_cast<void>(make_step(comm, own.buffers.item(), text));
+        static_cast<void>(make_step(comm, own.buffers.item(), hooks, text));
         outcome(fault.rank).wrong.emplace_back("a step whose function throws has ended without an error");
-      } catch (const std::exception& error) {
+      } catch (const Error& error) {  // before it came to throw
         say(fault.rank, "its step: {}", error.what());
+      } catch (const std::exception&) {
+        comm.abort(text);
       }
       end_by_failure(own);
-      comm.abort(text);
     } else if (fault.turns % 2 == 0 || operation.makes_communicator() || operation.kind == Kind::messages) {
       comm.abort(text);
     } else {
@@ -446,14 +448,16 @@ class Job {
         case Way::duplicate:
         case Way::split: use_other_communicator(comm, operation, k, rank); break;
         case Way::step:
-          if (std::string wrong = make_step(comm, own.buffers.item()); !wrong.empty())
+          if (std::string wrong = make_step(comm, own.buffers.item(), hooks); !wrong.empty())
             outcome(rank).wrong.push_back(fmt::format("operation {}: {}", k, wrong));
           break;
       }
     } catch (const Error& error) {
       end_by_failure(own);
-      // ranks that are in a later operation of the communicator do not hear of it by themselves
-      if (operation.kind == Kind::messages || operation.way == Way::step) comm.abort(error.text());
+      if (operation.kind == Kind::messages) {
+        outcome(rank).of_message = failure_of(error, k);
+        comm.abort(error.text());  // ranks in a later operation get this error only by abort
+      }
       complete(rank, std::current_exception());
     }
     complete(rank);
@@ -477,7 +481,7 @@ class Job {
     const Fault* const fault = fault_of(rank);
     for (int k = 0; k < static_cast<int>(scenario_.operations.size()); ++k) {
       Operation operation = scenario_.operations[static_cast<std::size_t>(k)];
-      if (fault != nullptr && fault->operation == k && !is_in_creation(scenario_, *fault)) {
+      if (fault != nullptr && fault->operation == k && !begins_in_creation(scenario_, *fault)) {
         begin_fault(*fault);
         switch (fault->kind) {
           case FaultKind::dies:

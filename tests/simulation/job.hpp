@@ -31,6 +31,8 @@ struct Failure {
 struct Outcome {
   std::optional<Failure> failure;  ///< none if it has completed all operations
   std::optional<Failure> after;    ///< of the operations after `recover`
+  /// The error of an operation of Kind::messages. Operations before it, which were left open, may have failed, too.
+  std::optional<Failure> of_message;
   std::vector<std::string> wrong;  ///< results that are not right
   int completed = 0;               ///< operations
   std::optional<std::chrono::nanoseconds>

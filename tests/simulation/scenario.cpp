@@ -32,8 +32,7 @@ Operation any_operation(Random& random, int ranks) {
 }
 
 bool has_root(Kind kind) {
-  return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter ||
-         kind == Kind::messages;
+  return kind == Kind::reduce || kind == Kind::gather || kind == Kind::broadcast || kind == Kind::scatter;
 }
 
 /// Whether ranks that make one of these calls each must get an error.
@@ -176,14 +175,15 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
     for (Operation& operation : scenario.operations)
       operation.is_left_open = of_requests.one_in(2) && operation.way == Way::call;
   }
-  if (Random of_messages = random_of(seed, Part::messages); of_messages.one_in(3)) {
+  if (Random of_messages = random_of(seed, Part::messages); ranks > 1 && of_messages.one_in(3)) {
     for (Operation& operation : scenario.operations) {
       if (operation.is_common() && !operation.is_left_open && of_messages.one_in(3)) operation.kind = Kind::messages;
     }
-    for (Fault& fault : scenario.faults) {  // the others get messages, but not those that they expect
-      const Operation& operation = scenario.operations[static_cast<std::size_t>(fault.operation)];
-      const bool has_same = fault.other.count == operation.count && fault.other.root == operation.root;
-      if (operation.kind == Kind::messages && !has_same && of_messages.one_in(2)) fault.other.kind = Kind::messages;
+    for (Fault& fault : scenario.faults) {  // messages that no other rank expects, now or in a later operation
+      const bool is_of_messages = scenario.operations[static_cast<std::size_t>(fault.operation)].kind == Kind::messages;
+      if (!is_of_messages || !of_messages.one_in(2)) continue;
+      fault.other.kind = Kind::messages;
+      fault.other.count = 7;
     }
   }
   if (Random of_steps = random_of(seed, Part::steps); of_steps.one_in(3)) {
@@ -223,11 +223,13 @@ std::vector<std::vector<int>> parts(const Scenario& scenario, const Operation& o
 
 std::string name_of_part(int number, std::size_t part) { return fmt::format("part {} of {}", part, number); }
 
-bool is_in_creation(const Scenario& scenario, const Fault& fault) {
+bool begins_in_creation(const Scenario& scenario, const Fault& fault) {
   const bool can_be =
       fault.kind == FaultKind::stops || fault.kind == FaultKind::dies || fault.kind == FaultKind::is_late;
   return scenario.is_created_together && fault.operation == 0 && can_be && !fault.is_in_work;
 }
+
+std::string text_of_abort(int rank) { return fmt::format("no more bread on rank {}", rank); }
 
 int turn_of_work(const Fault& fault) { return static_cast<int>(fault.turns % 4) + 1; }
 
@@ -247,6 +249,7 @@ std::string describe(const Operation& operation) {
                                  : operation.is_asynchronous ? "_async"
                                                              : "");
   if (operation.kind != Kind::barrier) text += fmt::format(" of {}", operation.count);
+  if (operation.kind == Kind::messages) text += fmt::format(", distance 1 + {} % (ranks - 1)", operation.root);
   if (has_root(operation.kind)) text += fmt::format(", root {}", operation.root);
   return text;
 }
@@ -254,7 +257,7 @@ std::string describe(const Operation& operation) {
 std::string describe(const Scenario& scenario, const Fault& fault) {
   const std::string who = fmt::format("rank {} ", fault.rank);
   const std::string when =
-      is_in_creation(scenario, fault) ? "the creation" : fmt::format("operation {}", fault.operation);
+      begins_in_creation(scenario, fault) ? "the creation" : fmt::format("operation {}", fault.operation);
   switch (fault.kind) {
     case FaultKind::dies:
     case FaultKind::stops: {

@@ -41,10 +41,9 @@ enum class Kind : std::uint8_t {
   barrier,
   scatter,
   all_to_all,
-  messages  ///< some from each rank to another one, which is as far away as Operation::root says
+  messages  ///< each rank sends number_of_messages() to the rank that partners() gives
 };
 
-/// From each rank to another one, in an operation of Kind::messages.
 [[nodiscard]] constexpr int number_of_messages(int count) { return 1 + count % 3; }
 
 /// What a rank does for an operation.
@@ -117,8 +116,8 @@ struct Scenario {
   bool leaves_after_failure = false;  ///< a rank that gets an error destroys its communicator at once
   bool is_late_beyond_heartbeats =
       true;  ///< else a late rank comes before the others have sent heartbeats, or after the deadline
-  /// The communicator is made by an exchange of the ranks, as that of a program is, and faults of the first operation
-  /// happen there if they can; else it is made without one.
+  /// The communicator is made by an exchange of the ranks, as that of a program is, and stops, deaths and lateness of
+  /// the first operation begin there; else it is made without one.
   bool is_created_together = false;
   bool begins_with_failure = false;  ///< some barriers, an abort of rank 0, and `recover` come before the operations
 
@@ -150,8 +149,10 @@ struct Partners {
 /// The name of such a communicator in error texts; `number` is that of the operation.
 [[nodiscard]] std::string name_of_part(int number, std::size_t part);
 
-/// Whether the fault happens while the communicator is made.
-[[nodiscard]] bool is_in_creation(const Scenario& scenario, const Fault& fault);
+/// The text of an abort of a rank.
+[[nodiscard]] std::string text_of_abort(int rank);
+/// Whether the fault begins when its rank begins to make the communicator.
+[[nodiscard]] bool begins_in_creation(const Scenario& scenario, const Fault& fault);
 /// In which turn of its work the rank of a fault that is_in_work stops.
 [[nodiscard]] int turn_of_work(const Fault& fault);
 /// How late the rank of a fault of kind is_late is: before the others send their probes, or later than the deadline.

@@ -3,6 +3,8 @@
 
 #include "simulation/specification.hpp"
 
+#include "simulation/error_text.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,91 +18,19 @@
 namespace lockstep::simulation {
 namespace {
 
-bool contains(const std::vector<int>& ranks, int rank) {
-  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-}
-
 /// Whether the fault makes the others fail, if its rank comes to it.
 bool is_fatal(const Fault& fault, const Scenario& scenario) {
   return fault.kind != FaultKind::is_late || fault.delay > scenario.fail_after;
 }
 
-/// The numbers of a list of ranks, "3, 5, 7", from `at` on.
-void read_list(std::string_view text, std::size_t at, std::vector<int>& ranks) {
-  for (;;) {
-    int number = 0;
-    const std::size_t begin = at;
-    for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0; ++at)
-      number = number * 10 + (text[at] - '0');
-    if (at == begin) return;
-    if (!contains(ranks, number)) ranks.push_back(number);
-    if (text.substr(at, 2) != ", ") return;
-    at += 2;
-  }
-}
-
-/// Whether the text is the error of a send or receive.
-bool is_of_message(std::string_view text) {
-  return text.starts_with("send #") || text.starts_with("recv #") || text.starts_with("message #");
-}
-
-/// The error that a rank has told others by `abort`, or `text`.
-std::string told(const std::string& text) {
-  if (!text.starts_with("rank ")) return text;
-  for (std::size_t at = text.find(" failed at "); at != std::string::npos; at = text.find(": ", at + 1)) {
-    const std::string rest = text.substr(at + 2);
-    if (rest.starts_with("operation #") || is_of_message(rest)) return rest;
-  }
-  return text;
-}
-
-/// "operation #4 of communicator": the operation that an error names; empty if it names none.
-std::string operation_in(const std::string& text) {
-  const std::size_t at = text.find("operation #");
-  return at == std::string::npos ? std::string() : text.substr(at, text.find(',', at) - at);
-}
-
-std::string communicator_of(const std::string& operation) {
-  return operation.substr(std::min(operation.find(" of "), operation.size()));
-}
-
-/// Calls `use` with the place and the ranks of each clause "; ranks 3, 5 wait in ..." of the text.
-template <class Use>
-void each_wait(const std::string& text, const Use& use) {
-  for (std::size_t at = text.find("; rank"); at != std::string::npos; at = text.find("; rank", at + 1)) {
-    const std::size_t list = text.find(' ', at + 2) + 1;
-    std::vector<int> ranks;
-    read_list(text, list, ranks);
-    if (text.substr(std::min(text.find_first_not_of("0123456789, ", list), text.size())).starts_with("wait"))
-      use(at, ranks);
-  }
-}
-
-/// What the text says of the operation in which the rank waits; empty if it says nothing.
-std::string wait_of(const std::string& text, int rank) {
-  std::string wait;
-  each_wait(text, [&](std::size_t at, const std::vector<int>& ranks) {
-    if (contains(ranks, rank)) wait = text.substr(at, text.find("; rank", at + 1) - at);
-  });
-  return wait;
-}
-
-/// The ranks for which a rank waits according to `wait_of`; both ends of a message.
-std::vector<int> awaited_in(const std::string& wait) {
-  std::vector<int> ranks;
-  for (const std::string_view before : {", for rank ", ", for ranks ", " from rank ", " to rank "}) {
-    if (const std::size_t at = wait.find(before); at != std::string::npos) read_list(wait, at + before.size(), ranks);
-  }
-  return ranks;
-}
-
 class Judge {
  public:
   Judge(const Scenario& scenario, const Report& report) : scenario_(scenario), report_(report) {
-    has_messages_ = std::any_of(scenario.operations.begin(), scenario.operations.end(),
-                                [](const Operation& each) { return each.kind == Kind::messages; });
-    has_steps_ = std::any_of(scenario.operations.begin(), scenario.operations.end(),
-                             [](const Operation& each) { return each.way == Way::step; });
+    const auto is_elsewhere = [](const Operation& each) {
+      return each.makes_communicator() || each.way == Way::step || each.kind == Kind::messages;
+    };
+    can_wait_elsewhere_ = std::any_of(scenario.operations.begin(), scenario.operations.end(), is_elsewhere);
+    for (const Outcome& each : report.ranks) has_message_errors_ = has_message_errors_ || each.of_message;
     for (std::size_t k = 0; k < scenario.operations.size(); ++k) {
       if (!scenario.operations[k].makes_communicator()) continue;
       const std::vector<std::vector<int>> all = parts(scenario, scenario.operations[k]);
@@ -112,6 +42,7 @@ class Judge {
       if (!is_fatal(fault, scenario) || !since) continue;
       culprits_.push_back(fault.rank);
       latest_fault_ = std::max(latest_fault_, *since);
+      first_fault_ = std::min(first_fault_, *since);
       first_operation_ = std::min(first_operation_, scenario.first_open(fault.operation));
     }
   }
@@ -162,17 +93,75 @@ class Judge {
     if (culprits_.empty()) return add("rank {} fails without a fault: {}", rank, failure.text);
     if (contains(culprits_, rank)) return;  // its own error may say what only this rank knows
     // the data of a message may be lost with a sender that has completed its part of it
-    if (failure.operation < first_operation_ && !is_of_message(failure.text))
-      add("rank {} fails in operation {}, before every fault: {}", rank, failure.operation, failure.text);
+    const bool is_before = failure.at < first_fault_ || (failure.operation < first_operation_ && !seen.of_message);
+    if (is_before) add("rank {} fails in operation {}, before every fault: {}", rank, failure.operation, failure.text);
     if (failure.at > latest_fault_ + time_to_notice(failure)) {
       add("rank {} fails {:.3f} s after the last fault: {}", rank,
           std::chrono::duration<double>(failure.at - latest_fault_).count(), failure.text);
     }
     judge_names(rank, failure, culprits_);
+    if (seen.of_message) judge_message(rank, *seen.of_message);
+    judge_abort(rank, failure);
+  }
+
+  /// If the only fault is an abort, the others get its text.
+  void judge_abort(int rank, const Failure& failure) {
+    const auto is_other = [](const Fault& fault) { return fault.kind != FaultKind::aborts; };
+    if (std::any_of(scenario_.faults.begin(), scenario_.faults.end(), is_other) || has_message_errors_) return;
+    const auto is_its_text = [&failure](int culprit) {
+      return failure.text.find(text_of_abort(culprit)) != std::string::npos;
+    };
+    if (failure.code != Code::unavailable || std::none_of(culprits_.begin(), culprits_.end(), is_its_text))
+      add("rank {} does not get the text of an abort: {}", rank, failure.text);
+  }
+
+  /// A message fails only because of its other end. The end of a process of the same node is seen without a deadline.
+  void judge_message(int rank, const Failure& failure) {
+    const std::optional<Message> message = message_in(failure.text);
+    if (!message) return add("rank {} gets an error of another operation in a message: {}", rank, failure.text);
+    for (const Fault& fault : scenario_.faults) {
+      if (fault.rank != message->other || failure.code != Code::deadline_exceeded || !outcome(fault.rank).fault_at)
+        continue;
+      const bool is_departure = fault.kind == FaultKind::dies || (fault.kind == FaultKind::leaves &&
+                                                                  failure.text.find(" to call ") != std::string::npos);
+      const auto node = [this](int each) { return scenario_.node_leaders[static_cast<std::size_t>(each)]; };
+      if (is_departure && node(rank) == node(fault.rank) &&
+          failure.at > *outcome(fault.rank).fault_at + std::chrono::milliseconds(1500))
+        add("rank {} has not seen that rank {} has ended: {}", rank, fault.rank, failure.text);
+    }
+    for (int other = 0; other < scenario_.ranks(); ++other) {
+      if (!outcome(other).of_message) continue;
+      const std::string& text = outcome(other).of_message->text;
+      const std::optional<Message> same = message_in(text);
+      if (same && same->name == message->name && (same->has_mismatch || message->has_mismatch) && text != failure.text)
+        add("the ends of a message say different things: {} | {}", failure.text, text);
+    }
+  }
+
+  /// The operation of the message of which the error is, which another rank may have told.
+  [[nodiscard]] int operation_of_message(const Failure& failure) const {
+    const bool is_told = failure.rank >= 0 && told(failure.text) != failure.text;
+    return is_told && outcome(failure.rank).of_message ? outcome(failure.rank).of_message->operation
+                                                       : failure.operation;
+  }
+
+  /// Whether a rank has a reason not to make its part of a message of `operation`: it is a culprit, or has failed in an
+  /// earlier operation, or in this one because of a rank with such a reason.
+  [[nodiscard]] bool may_miss(int rank, int operation) const {
+    for (int steps = 0; steps < scenario_.ranks(); ++steps) {
+      if (contains(culprits_, rank)) return true;
+      if (rank < 0 || !outcome(rank).failure) return false;
+      const Failure& failure = *outcome(rank).failure;
+      if (failure.operation < operation) return true;
+      const std::optional<Message> message = message_in(failure.text);
+      if (!message && told(failure.text) == failure.text) return true;  // of a collective, whose names are checked
+      rank = message ? message->other : failure.rank;
+    }
+    return false;
   }
 
   /// Ranks that recover at once do so without those that take no part any more. A late rank may come too late. One that
-  /// has waited for a message, which no abort ends, comes when the others give up: only their time is checked then.
+  /// has waited for a message, which no abort ends, comes when the others time out: only their time is checked then.
   void judge_recovery(int rank, const Outcome& seen) {
     std::vector<int> missing;
     for (const Fault& fault : scenario_.faults) {
@@ -180,10 +169,10 @@ class Judge {
         missing.push_back(fault.rank);
     }
     const Failure& failure = *seen.after;
-    if (!scenario_.recovers_at_once || (missing.empty() && !has_messages_))
+    if (!scenario_.recovers_at_once || (missing.empty() && !has_message_errors_))
       return add("rank {}: after recover: {}", rank, failure.text);
     if (contains(missing, rank)) return;
-    if (!has_messages_) judge_names(rank, failure, missing);
+    if (!has_message_errors_) judge_names(rank, failure, missing);
     const auto begin = seen.failure ? seen.failure->at : latest_fault_;
     if (failure.at > begin + time_to_notice(failure))
       add("rank {} fails to recover {:.3f} s after its failure: {}", rank,
@@ -196,7 +185,7 @@ class Judge {
     const std::vector<int>* const part = part_in(failure.text);
     const auto needs_deadline = [this, part](const Fault& fault) {
       if (!contains(culprits_, fault.rank)) return false;
-      if (has_messages_) return true;
+      if (has_message_errors_) return true;
       if (fault.kind == FaultKind::dies) {
         for (int rank = 0; rank < scenario_.ranks(); ++rank) {
           const auto node = [&](int each) { return scenario_.node_leaders[static_cast<std::size_t>(each)]; };
@@ -224,17 +213,18 @@ class Judge {
     }
     const auto is_culprit = [&culprits](int name) { return contains(culprits, name); };
     const bool names_culprit = std::any_of(names.begin(), names.end(), is_culprit);
-    if (failure.code == Code::mismatch) {  // the text compares two calls, one of which may be right
+    const std::optional<Message> message = message_in(told(failure.text));
+    if (failure.code == Code::mismatch ||
+        (message && message->has_mismatch)) {  // the text compares two calls, one of which may be right
       if (!names_culprit) add("rank {} names no culprit: {}", rank, failure.text);
       return;
     }
-    const auto has_failed = [this](int name) { return name >= 0 && outcome(name).failure.has_value(); };
     // a rank that waits in an operation of another communicator, or for a message, has not come, either
     const auto may_be_named = [&](int name) {
       if (is_culprit(name)) return true;
-      if (is_of_message(told(failure.text))) return has_failed(name);
+      if (message) return name == message->other && may_miss(name, operation_of_message(failure));
       const std::string wait = wait_of(failure.text, own_number(part, name));
-      if ((parts_.empty() && !has_messages_ && !has_steps_) || wait.empty()) return false;
+      if (!can_wait_elsewhere_ || wait.empty()) return false;
       std::vector<int> awaited = awaited_in(wait);
       if (const std::vector<int>* const other = part_in(wait)) {
         for (int& each : awaited) each = rank_of(*other, each);
@@ -243,7 +233,7 @@ class Judge {
     };
     // a rank that tells its error to others, "rank 3 failed at ...: operation #4 ...", is not to blame for it
     const bool is_told = told(failure.text) != failure.text;
-    if (is_told && !failure.text.starts_with(fmt::format("rank {} failed at ", failure.rank)))
+    if (is_told && !failure.text.starts_with(fmt::format("rank {} failed", failure.rank)))
       add("rank {} blames rank {}, which has not told it its error: {}", rank, failure.rank, failure.text);
     if (!is_told && !may_be_named(part == nullptr ? failure.rank : rank_of(*part, failure.rank)))
       add("rank {} blames rank {}, which did its part: {}", rank, failure.rank, failure.text);
@@ -278,7 +268,7 @@ class Judge {
     if (culprits_.size() > 1 && std::any_of(scenario_.faults.begin(), scenario_.faults.end(), calls_other)) return;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (contains(culprits_, rank) || !outcome(rank).failure) continue;
-      if (is_of_message(told(outcome(rank).failure->text))) continue;  // of two ranks alone
+      if (message_in(told(outcome(rank).failure->text))) continue;  // only its two ends get this error
       compare(common_part(told(outcome(rank).failure->text)), scenario_.node_leaders[static_cast<std::size_t>(rank)]);
     }
     std::vector<std::string> operations;
@@ -311,12 +301,13 @@ class Judge {
   const Scenario& scenario_;
   const Report& report_;
   std::vector<int> culprits_;
+  std::chrono::nanoseconds first_fault_ = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds latest_fault_{};
   int first_operation_ = std::numeric_limits<int>::max();
   /// The communicators that operations make: how their names end in an error, and their ranks.
   std::vector<std::pair<std::string, std::vector<int>>> parts_;
-  bool has_messages_ = false;
-  bool has_steps_ = false;
+  bool has_message_errors_ = false;
+  bool can_wait_elsewhere_ = false;  ///< in another communicator, or for a message
   /// What a rank of a node has said of an operation.
   struct Said {
     std::string text;
@@ -330,33 +321,6 @@ class Judge {
 
 std::vector<std::string> violations(const Scenario& scenario, const Report& report) {
   return Judge(scenario, report).all();
-}
-
-std::vector<int> blamed(const std::string& text) {
-  const std::string common = common_part(text);
-  std::vector<int> ranks;
-  for (const std::string_view before : {"rank ", "ranks "}) {
-    for (std::size_t at = common.find(before); at != std::string::npos; at = common.find(before, at + 1)) {
-      read_list(common, at + before.size(), ranks);
-    }
-  }
-  return ranks;
-}
-
-std::string common_part(const std::string& text) {
-  std::string common = text;
-  constexpr std::string_view not_called = ", which made this call too late or not at all";
-  if (const std::size_t at = common.find(not_called); at != std::string::npos) common.erase(at, not_called.size());
-  if (const std::size_t moved = common.find(" (moved "); moved != std::string::npos)
-    common.erase(moved, common.find(')', moved) + 1 - moved);
-  if (is_of_message(common)) {  // "send #0 of communicator from rank 1 to rank 2, ..."
-    const std::size_t ends = std::min(common.find(" from rank "), common.size());
-    common.erase(ends, std::min(common.find_first_of(",:", ends), common.size()) - ends);
-  }
-  std::size_t first_wait = common.size();
-  each_wait(common, [&](std::size_t at, const std::vector<int>&) { first_wait = std::min(first_wait, at); });
-  common.resize(first_wait);
-  return common;
 }
 
 }  // namespace lockstep::simulation

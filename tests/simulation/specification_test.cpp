@@ -6,6 +6,7 @@
 #include "simulation/specification.hpp"
 
 #include "simulation/cuts.hpp"
+#include "simulation/error_text.hpp"
 #include "simulation/job.hpp"
 #include "simulation/scenario.hpp"
 
@@ -146,6 +147,49 @@ TEST(SpecificationOfMessages, permits_the_name_of_a_rank_that_has_failed_itself)
   one.report.ranks[0].failure.reset();
   one.report.ranks[0].completed = 2;
   EXPECT_TRUE(one.finds("rank 0, which did its part"));
+}
+
+TEST(SpecificationOfMessages, finds_an_end_that_is_not_the_other_one) {
+  CaseOfMessages one;
+  one.report.ranks[0].failure->text =
+      "send #0 of communicator from rank 0 to rank 1, send of f32 [1]: timed out after 2 s waiting for rank 0 to call "
+      "recv";
+  EXPECT_FALSE(violations(one.scenario, one.report).empty());
+}
+
+TEST(SpecificationOfMessages, finds_texts_of_a_mismatch_that_differ) {
+  CaseOfMessages one;
+  const std::string error =
+      "message #0 of communicator from rank 0 to rank 1: rank 0 calls send, but rank 1 calls recv of f32 [7]";
+  one.scenario.faults.front().kind = FaultKind::calls_other;
+  one.report.ranks[0].failure = one.report.ranks[0].of_message = {1, Code::mismatch, error, 1, 150ms};
+  one.report.ranks[1].failure = one.report.ranks[1].of_message = one.report.ranks[0].failure;
+  one.report.ranks[2].failure = {1, Code::unavailable, "rank 0 failed at job.cpp:9: " + error, 0, 150ms};
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  one.report.ranks[1].of_message->text += ", and more";
+  EXPECT_TRUE(one.finds("the ends of a message say different things"));
+}
+
+TEST(SpecificationOfMessages, finds_a_death_that_is_seen_late_and_an_abort_that_ends_a_message) {
+  CaseOfMessages dead;
+  dead.scenario.faults.front().kind = FaultKind::dies;
+  dead.report.ranks[0].of_message = dead.report.ranks[0].failure;
+  EXPECT_TRUE(dead.finds("has not seen that rank 1 has ended"));
+  dead.scenario.node_leaders = {0, 1, 2};
+  EXPECT_EQ(violations(dead.scenario, dead.report), std::vector<std::string>());
+  dead.report.ranks[0].of_message->text = "rank 1 failed at job.cpp:9: no more bread on rank 1";
+  EXPECT_TRUE(dead.finds("an error of another operation in a message"));
+}
+
+TEST(Specification, finds_an_abort_whose_text_others_do_not_get) {
+  Case one;
+  one.scenario.faults.front().kind = FaultKind::aborts;
+  for (const std::size_t rank : {0U, 2U})
+    one.report.ranks[rank].failure = {1, Code::unavailable, "rank 1 failed at job.cpp:9: " + text_of_abort(1), 1,
+                                      150ms};
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  one.report.ranks[2].failure->code = Code::deadline_exceeded;
+  EXPECT_TRUE(one.finds("does not get the text of an abort"));
 }
 
 TEST(SpecificationOfMessages, permits_the_name_of_a_rank_that_waits_for_a_culprit) {

@@ -6,6 +6,8 @@
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
+#include "collectives/make_communicator.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -24,21 +26,29 @@ Floats elements_of(const ConstTensorView& view) {
 
 }  // namespace
 
-std::string make_step(const Communicator& comm, const Item& item, const std::optional<std::string>& thrown) {
+std::string make_step(const Communicator& comm, const Item& item, const detail::TestHooks& hooks,
+                      const std::optional<std::string>& thrown) {
   MultiWorkerMirroredStrategy strategy(comm);
+  Communicator own = strategy.communicator();
+  CommunicatorAccess::set_test_hooks(own, &hooks);
   const int first = comm.layout().first(comm.rank());
-  const auto variable =
-      strategy.variable<float>(Floats(1, 0.0F), {.name = "count", .aggregation = VariableAggregation::sum});
-  strategy.run([&](ReplicaContext& replica) {
-    const auto local = static_cast<std::size_t>(replica.replica_id_in_sync_group() - first);
-    variable.assign_add(Floats(1, 1.0F));
-    if (thrown && local == 0) throw std::runtime_error(*thrown);
-    const Floats sum = replica.all_reduce(ReduceOp::sum, elements_of(item.inputs[local]));
-    std::copy(sum.begin(), sum.end(), static_cast<float*>(item.outputs[local].data));
-  });
-  const float replicas = variable.elements().front();
-  const auto all = static_cast<float>(comm.layout().replicas());
-  return replicas == all ? std::string() : "the variable is " + std::to_string(replicas);
+  try {
+    const auto variable =
+        strategy.variable<float>(Floats(1, 0.0F), {.name = "count", .aggregation = VariableAggregation::sum});
+    strategy.run([&](ReplicaContext& replica) {
+      const auto local = static_cast<std::size_t>(replica.replica_id_in_sync_group() - first);
+      variable.assign_add(Floats(1, 1.0F));
+      if (thrown && local == 0) throw std::runtime_error(*thrown);
+      const Floats sum = replica.all_reduce(ReduceOp::sum, elements_of(item.inputs[local]));
+      std::copy(sum.begin(), sum.end(), static_cast<float*>(item.outputs[local].data));
+    });
+    const float replicas = variable.elements().front();
+    const auto all = static_cast<float>(comm.layout().replicas());
+    return replicas == all ? std::string() : "the variable is " + std::to_string(replicas);
+  } catch (const Error& error) {
+    comm.abort(error.text());
+    throw;
+  }
 }
 
 }  // namespace lockstep::simulation

@@ -75,6 +75,21 @@ class FakeRank {
     EXPECT_EQ(cuda_.memcpy_async(values.data(), block, count * sizeof(T), stream), Status::success);
     return values;
   }
+  /// An event behind what is on the stream now.
+  [[nodiscard]] detail::cuda::Event record() {
+    detail::cuda::Event event = nullptr;
+    EXPECT_EQ(cuda_.event_create(event), Status::success);
+    EXPECT_EQ(cuda_.event_record(event, stream), Status::success);
+    return event;
+  }
+  /// Waits for an event of `record`, and destroys it.
+  void await(detail::cuda::Event event) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (cuda_.event_query(event) != Status::success && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    EXPECT_EQ(cuda_.event_query(event), Status::success);
+    EXPECT_EQ(cuda_.event_destroy(event), Status::success);
+  }
   [[nodiscard]] bool is_idle() { return cuda_.stream_query(stream) == Status::success; }
 
   const int ranks;

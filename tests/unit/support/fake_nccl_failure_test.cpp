@@ -163,11 +163,15 @@ TEST(FakeNcclFailure, an_operation_that_never_ends_ends_at_the_abort) {
   const auto begin = std::chrono::steady_clock::now();
   job.run([&](FakeRank& rank) {
     std::int32_t* const block = rank.put(std::vector<std::int32_t>(4, 1));
-    for (int i = 0; i < 3; ++i) {
+    const auto all_reduce = [&] {
       EXPECT_EQ(job.nccl().all_reduce(block, block, 4, DType::i32, RedOp::sum, rank.comm, rank.stream),
                 Result::success);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    };
+    all_reduce();
+    const auto first = rank.record();
+    all_reduce();
+    all_reduce();
+    rank.await(first);
     EXPECT_FALSE(rank.is_idle());
     EXPECT_EQ(rank.settled(), Result::success);  // nothing is known to be wrong
     rank.abort();

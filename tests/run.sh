@@ -333,7 +333,8 @@ lane_faults() {
 }
 
 lane_soak() {
-  targets='tests/faults/fault-soak tests/mpi/mpi-stopped-ranks apps/train/lockstep-train tests/model/model-of-all-nests tests/unit/unit-layouts'
+  targets='tests/faults/fault-soak tests/mpi/mpi-stopped-ranks apps/train/lockstep-train tests/model/model-of-all-nests tests/unit/unit-layouts
+    tests/simulation/simulate busy-programs'
   build soak build && check soak build --benchmark --suite soak
 }
 

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <latch>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -48,6 +49,14 @@ Event new_event(FakeCuda& cuda) {
 FakeStreams::Work late(std::chrono::milliseconds duration) {
   return [duration] {
     std::this_thread::sleep_for(duration);
+    return Status::success;
+  };
+}
+
+/// Work that keeps a stream busy until the latch opens.
+FakeStreams::Work until(std::latch& latch) {
+  return [&latch] {
+    latch.wait();
     return Status::success;
   };
 }
@@ -171,7 +180,8 @@ TEST(FakeCuda, keeps_streams_in_order_by_events_alone) {
   std::byte* const block = new_block(cuda, first);
   const Event event = new_event(cuda);
   EXPECT_EQ(cuda.event_query(event), Status::success);  // never recorded
-  cuda.streams().submit(first, late(std::chrono::milliseconds(30)));
+  std::latch may_go_on(1);
+  cuda.streams().submit(first, until(may_go_on));
   write(cuda, block, std::vector<int>{42}, first);
   ASSERT_EQ(cuda.event_record(event, first), Status::success);
   EXPECT_EQ(cuda.event_query(event), Status::not_ready);
@@ -180,6 +190,7 @@ TEST(FakeCuda, keeps_streams_in_order_by_events_alone) {
   const Stream second = new_stream(cuda, 1);
   EXPECT_EQ(cuda.event_record(event, second), Status::invalid_handle);  // of another device
   ASSERT_EQ(cuda.stream_wait_event(second, event), Status::success);
+  may_go_on.count_down();
   EXPECT_EQ(read<int>(cuda, block, 1, second), std::vector<int>{42});
   EXPECT_EQ(cuda.event_query(event), Status::success);
   EXPECT_EQ(cuda.event_destroy(event), Status::success);
@@ -208,11 +219,13 @@ TEST(FakeCuda, frees_in_order_with_the_stream) {
   ASSERT_TRUE(cuda.wait(stream));
   const std::byte* const bytes = cuda.bytes_at(block);
   ASSERT_NE(bytes, nullptr);
-  cuda.streams().submit(stream, late(std::chrono::milliseconds(20)));
+  std::latch may_go_on(1);
+  cuda.streams().submit(stream, until(may_go_on));
   write(cuda, block, std::vector<int>{7}, stream);
   ASSERT_EQ(cuda.free_async(block, stream), Status::success);
   EXPECT_EQ(cuda.free_async(block, stream), Status::invalid_value);
   EXPECT_GT(cuda.used_bytes(0), 0u);
+  may_go_on.count_down();
   ASSERT_TRUE(cuda.wait(stream));
   EXPECT_EQ(cuda.used_bytes(0), 0u);
   EXPECT_EQ(static_cast<int>(bytes[0]), FakeMemory::unset);

@@ -3,6 +3,9 @@
 
 #include "simulation/calls.hpp"
 
+#include <lockstep/base/error.hpp>
+
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <span>
@@ -19,7 +22,7 @@ bool may_be_asynchronous(Kind kind) {
 /// Throws the first error when all messages have ended.
 void send_and_receive(const Communicator& comm, const Operation& operation, const Item& item) {
   const Partners others = partners(operation, comm.rank(), comm.size());
-  const int count = number_of_messages(operation.count);
+  const auto count = static_cast<std::size_t>(number_of_messages(operation.count));
   std::exception_ptr error;
   const auto note_error = [&error](const auto& make_call) {
     try {
@@ -29,8 +32,9 @@ void send_and_receive(const Communicator& comm, const Operation& operation, cons
     }
   };
   std::vector<Request> requests;
-  for (int k = 0; k < count; ++k) requests.push_back(comm.recv_async(item.outputs.subspan(k, 1), others.source));
-  for (int k = 0; k < count && !error; ++k) {
+  for (std::size_t k = 0; k < count; ++k)
+    requests.push_back(comm.recv_async(item.outputs.subspan(k, 1), others.source));
+  for (std::size_t k = 0; k < count && !error; ++k) {
     const auto tensors = item.inputs.subspan(k, 1);
     if (operation.is_asynchronous) {
       requests.push_back(comm.send_async(tensors, others.target));

@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <limits>
 #include <string_view>
@@ -63,6 +62,8 @@ class Judge {
     found_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
+  /// The leader of the node of the rank.
+  [[nodiscard]] int node_of(int rank) const { return scenario_.node_leaders[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Outcome& outcome(int rank) const { return report_.ranks[static_cast<std::size_t>(rank)]; }
 
   /// A rank that stops in its work goes on with it when the others have failed. It may then read inputs that their
@@ -124,8 +125,7 @@ class Judge {
         continue;
       const bool is_departure = fault.kind == FaultKind::dies || (fault.kind == FaultKind::leaves &&
                                                                   failure.text.find(" to call ") != std::string::npos);
-      const auto node = [this](int each) { return scenario_.node_leaders[static_cast<std::size_t>(each)]; };
-      if (is_departure && node(rank) == node(fault.rank) &&
+      if (is_departure && node_of(rank) == node_of(fault.rank) &&
           failure.at > *outcome(fault.rank).fault_at + std::chrono::milliseconds(1500))
         add("rank {} has not seen that rank {} has ended: {}", rank, fault.rank, failure.text);
     }
@@ -188,9 +188,8 @@ class Judge {
       if (has_message_errors_) return true;
       if (fault.kind == FaultKind::dies) {
         for (int rank = 0; rank < scenario_.ranks(); ++rank) {
-          const auto node = [&](int each) { return scenario_.node_leaders[static_cast<std::size_t>(each)]; };
           const bool is_in_communicator = part == nullptr || contains(*part, rank);
-          if (node(rank) == node(fault.rank) && is_in_communicator && !contains(culprits_, rank) &&
+          if (node_of(rank) == node_of(fault.rank) && is_in_communicator && !contains(culprits_, rank) &&
               outcome(rank).failure)
             return false;
         }
@@ -269,7 +268,7 @@ class Judge {
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (contains(culprits_, rank) || !outcome(rank).failure) continue;
       if (message_in(told(outcome(rank).failure->text))) continue;  // only its two ends get this error
-      compare(common_part(told(outcome(rank).failure->text)), scenario_.node_leaders[static_cast<std::size_t>(rank)]);
+      compare(common_part(told(outcome(rank).failure->text)), node_of(rank));
     }
     std::vector<std::string> operations;
     for (const Said& said : said_) {

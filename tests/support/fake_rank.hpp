@@ -43,21 +43,19 @@ class FakeRank {
   /// The communicator's error when nothing is in progress any more.
   [[nodiscard]] Result settled() {
     Result state = Result::in_progress;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (state == Result::in_progress && std::chrono::steady_clock::now() < end) {
+    poll_until([&] {
       EXPECT_EQ(nccl_.comm_get_async_error(comm, state), Result::success);
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
+      return state != Result::in_progress;
+    });
     return state;
   }
   /// Polls until the communicator fails; success if it does not.
   [[nodiscard]] Result failure() {
     Result state = Result::success;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while ((state == Result::success || state == Result::in_progress) && std::chrono::steady_clock::now() < end) {
+    poll_until([&] {
       EXPECT_EQ(nccl_.comm_get_async_error(comm, state), Result::success);
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
+      return state != Result::success && state != Result::in_progress;
+    });
     return state;
   }
 
@@ -84,9 +82,7 @@ class FakeRank {
   }
   /// Waits for an event of `record`, and destroys it.
   void await(detail::cuda::Event event) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (cuda_.event_query(event) != Status::success && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    poll_until([&] { return cuda_.event_query(event) == Status::success; });
     EXPECT_EQ(cuda_.event_query(event), Status::success);
     EXPECT_EQ(cuda_.event_destroy(event), Status::success);
   }
@@ -99,6 +95,14 @@ class FakeRank {
   Result error = Result::success;
 
  private:
+  /// Returns at the latest after 30 seconds.
+  template <class Done>
+  static void poll_until(const Done& is_done) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!is_done() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+
   FakeCuda& cuda_;
   FakeNccl& nccl_;
 };

@@ -92,6 +92,11 @@ Detector::Thread& Detector::thread(int number) {
   return threads_[index];
 }
 
+void Detector::change_self() {
+  self_number_ = vt::self->number;
+  self_ = &thread(self_number_);
+}
+
 std::uint64_t Detector::random(std::uint64_t count) noexcept {
   random_ ^= random_ << 13;  // xorshift64
   random_ ^= random_ >> 7;
@@ -175,15 +180,17 @@ void Detector::separates(const void* address, std::size_t bytes) {
   shadow_.forget(number_of(address), bytes);
 }
 
-void Detector::note(std::uintptr_t address, std::size_t bytes, const Access& access) {
+void Detector::has_race(std::uintptr_t address, std::size_t bytes, const Access& former, const Access& later) {
+  // A stack has no allocations by which to tell its old objects from the new ones; the scheduler's state is its own.
+  const auto first = number_of(&vt::scheduler());
+  const bool is_of_scheduler = address >= first && address < first + sizeof(vt::Scheduler);
+  if (!is_of_scheduler && !is_of_a_stack(address)) report(former, later, bytes);
+}
+
+inline void Detector::note(std::uintptr_t address, std::size_t bytes, const Access& access) {
   ++accesses_;
-  const auto on_race = [&](const Access& former) {
-    // A stack has no allocations by which to tell its old objects from the new ones; the scheduler's state is its own.
-    const auto first = number_of(&vt::scheduler());
-    const bool is_of_scheduler = address >= first && address < first + sizeof(vt::Scheduler);
-    if (!is_of_scheduler && !is_of_a_stack(address)) report(former, access, bytes);
-  };
-  shadow_.note(address, bytes, access, self().clock, on_race);
+  shadow_.note(address, bytes, access, self().clock,
+               [&](const Access& former) { has_race(address, bytes, former, access); });
 }
 
 void Detector::access(const void* address, std::size_t bytes, bool is_write, const void* place) {

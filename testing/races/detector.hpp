@@ -77,24 +77,22 @@ class Detector {
     std::uintptr_t stack_end = 0;
   };
 
-  [[nodiscard]] Thread& self() {
-    if (const int number = virtual_time::detail::self->number; number != self_number_) {
-      self_number_ = number;
-      self_ = &thread(number);
-    }
+  [[nodiscard, gnu::always_inline]] Thread& self() {
+    if (virtual_time::detail::self->number != self_number_) change_self();
     return *self_;
   }
+  [[gnu::noinline]] void change_self();
   [[nodiscard]] Thread& thread(int number);
-  [[nodiscard]] Step own_step() {
+  [[nodiscard, gnu::always_inline]] Step own_step() {
     const VectorClock& clock = self().clock;
     return {self_number_, clock.of(self_number_)};
   }
-  [[nodiscard]] bool is_own_stack(std::uintptr_t address) {
+  [[nodiscard, gnu::always_inline]] bool is_own_stack(std::uintptr_t address) {
     const Thread& here = self();
     if (here.stack_end == 0) find_stack();
     return address - here.stack_begin < here.stack_end - here.stack_begin;
   }
-  void find_stack();
+  [[gnu::noinline]] void find_stack();
   [[nodiscard]] bool is_of_a_stack(std::uintptr_t address) const noexcept;
   [[nodiscard]] std::uintptr_t common_address(const void* address) const noexcept;
   [[nodiscard]] Atomic& atomic(const void* address, std::uint64_t value);
@@ -113,7 +111,8 @@ class Detector {
       bytes -= count;
     }
   }
-  void note(std::uintptr_t address, std::size_t bytes, const Access& access);
+  [[gnu::always_inline]] void note(std::uintptr_t address, std::size_t bytes, const Access& access);
+  [[gnu::noinline]] void has_race(std::uintptr_t address, std::size_t bytes, const Access& former, const Access& later);
   void report(const Access& former, const Access& later, std::size_t bytes);
   [[nodiscard]] std::uint64_t random(std::uint64_t count) noexcept;
 

@@ -7,6 +7,7 @@
 
 #include "races/vector_clock.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -31,13 +32,16 @@ class Shadow {
   /// Calls `on_race(former)` for each former access to one of the bytes that is in a race with `access`, and notes the
   /// access. `clock` is that of its thread.
   template <class OnRace>
-  void note(std::uintptr_t address, std::size_t bytes, const Access& access, const VectorClock& clock,
-            const OnRace& on_race) {
+  [[gnu::always_inline]] void note(std::uintptr_t address, std::size_t bytes, const Access& access,
+                                   const VectorClock& clock, const OnRace& on_race) {
     while (bytes > 0) {
       const std::size_t offset = address % granule_bytes;
-      const std::size_t count = bytes < granule_bytes - offset ? bytes : granule_bytes - offset;
+      const std::size_t count = std::min(bytes, granule_bytes - offset);
       const auto mask = static_cast<std::uint8_t>(((1U << count) - 1U) << offset);
-      note_in_granule(first_of(address / granule_bytes), mask, access, clock, on_race);
+      Cell& first = first_of(address / granule_bytes);
+      // most accesses are like the last one
+      if (!first.has_same_kind_and_step(access) || (first.mask & mask) != mask)
+        note_in_granule(first, mask, access, clock, on_race);
       address += count;
       bytes -= count;
     }
@@ -50,7 +54,7 @@ class Shadow {
       const std::uintptr_t next = (key / granules_of_page + 1) * granules_of_page;
       const std::uintptr_t end = next <= last ? next : last + 1;
       Page* const page = find(key / granules_of_page);
-      for (; page != nullptr && key < end; ++key) free_all(page->first[key % granules_of_page]);
+      for (; page != nullptr && key < end; ++key) free_all((*page)[key % granules_of_page]);
       key = end;
     }
   }
@@ -66,84 +70,96 @@ class Shadow {
   static constexpr std::size_t granules_of_page = 512;
   static constexpr std::uint32_t none = UINT32_MAX;
 
-  /// An access to some bytes of a granule.
+  /// An access to some bytes of a granule; of none, if the mask is 0.
   struct Cell {
     Access access;
-    std::uint32_t next;
-    std::uint8_t mask;
+    std::uint32_t next = none;
+    std::uint8_t mask = 0;
+
+    [[nodiscard]] bool has_same_kind_and_step(const Access& other) const noexcept {
+      return access.step.number == other.step.number && access.step.thread == other.step.thread &&
+             access.is_write == other.is_write && access.is_atomic == other.is_atomic;
+    }
   };
-  struct Page {
-    Page() { first.fill(none); }
-    std::array<std::uint32_t, granules_of_page> first;  // cells, by granule
+  using Page = std::array<Cell, granules_of_page>;  // the newest access to each granule; cells_ has the older ones
+  struct Recent {
+    std::uintptr_t number = 0;
+    Page* page = nullptr;
   };
 
   [[nodiscard]] Page* find(std::uintptr_t number) noexcept {
     Recent& recent = recent_[number % recent_.size()];
-    if (recent.page != nullptr && recent.number == number) return recent.page;
+    return recent.page != nullptr && recent.number == number ? recent.page : find_old(number, recent);
+  }
+  [[gnu::noinline]] Page* find_old(std::uintptr_t number, Recent& recent) noexcept {
     const auto found = pages_.find(number);
     if (found == pages_.end()) return nullptr;
     recent = {number, found->second.get()};
     return recent.page;
   }
-  /// The first cell of a granule.
-  [[nodiscard]] std::uint32_t& first_of(std::uintptr_t key) {
-    Page* page = find(key / granules_of_page);
-    if (page == nullptr) page = pages_.emplace(key / granules_of_page, std::make_unique<Page>()).first->second.get();
-    return page->first[key % granules_of_page];
+  [[gnu::noinline]] Page* add_page(std::uintptr_t number) {
+    return pages_.emplace(number, std::make_unique<Page>()).first->second.get();
   }
-  void free_all(std::uint32_t& first) noexcept {
-    while (first != none) {
-      const std::uint32_t cell = std::exchange(first, cells_[first].next);
-      cells_[cell].next = std::exchange(free_, cell);
+  /// The first cell of a granule.
+  [[nodiscard]] Cell& first_of(std::uintptr_t key) {
+    Page* page = find(key / granules_of_page);
+    if (page == nullptr) page = add_page(key / granules_of_page);
+    return (*page)[key % granules_of_page];
+  }
+  void free_cell(std::uint32_t cell) noexcept { cells_[cell].next = std::exchange(free_, cell); }
+  void free_all(Cell& first) noexcept {
+    first.mask = 0;
+    while (first.next != none) free_cell(std::exchange(first.next, cells_[first.next].next));
+  }
+  /// Returns the index of a cell with this content.
+  std::uint32_t add_cell(const Cell& content) {
+    if (free_ == none) {
+      cells_.push_back(content);
+      return static_cast<std::uint32_t>(cells_.size() - 1);
     }
+    const std::uint32_t cell = std::exchange(free_, cells_[free_].next);
+    cells_[cell] = content;
+    return cell;
   }
 
   template <class OnRace>
-  void note_in_granule(std::uint32_t& first, std::uint8_t mask, const Access& access, const VectorClock& clock,
+  void note_in_granule(Cell& first, std::uint8_t mask, const Access& access, const VectorClock& clock,
                        const OnRace& on_race) {
-    std::uint32_t alike = none;  // a cell for accesses of this kind in the same step
-    for (std::uint32_t* link = &first; *link != none;) {
-      Cell& cell = cells_[*link];
+    Cell* alike = nullptr;  // for accesses of this kind in the same step
+    const auto compare = [&](Cell& cell) {
       const Access& former = cell.access;
       const bool is_own = former.step.thread == access.step.thread;
-      if (is_own && former.step.number == access.step.number && former.is_write == access.is_write &&
-          former.is_atomic == access.is_atomic) {
-        if ((cell.mask & mask) == mask) return;
-        alike = *link;
+      if (cell.has_same_kind_and_step(access)) {
+        alike = &cell;
       } else if ((cell.mask & mask) != 0) {
         if (!is_own && !clock.has(former.step)) {
           if ((former.is_write || access.is_write) && !(former.is_atomic && access.is_atomic)) on_race(former);
         } else if ((access.is_write || !former.is_write) && (former.is_atomic || !access.is_atomic)) {
           cell.mask = static_cast<std::uint8_t>(cell.mask & ~mask);  // what is in a race with it is so with this one
         }
-        if (cell.mask == 0) {
-          const std::uint32_t removed = std::exchange(*link, cell.next);
-          cell.next = std::exchange(free_, removed);
-          continue;
-        }
       }
-      link = &cell.next;
+    };
+    if (first.mask != 0) compare(first);
+    for (std::uint32_t* link = &first.next; *link != none;) {
+      Cell& cell = cells_[*link];
+      compare(cell);
+      if (cell.mask != 0) {
+        link = &cell.next;
+      } else {
+        free_cell(std::exchange(*link, cell.next));
+      }
     }
-    if (alike != none) {
-      cells_[alike].mask = static_cast<std::uint8_t>(cells_[alike].mask | mask);
+    if (alike != nullptr) {
+      alike->mask = static_cast<std::uint8_t>(alike->mask | mask);
       return;
     }
-    if (free_ == none) {
-      free_ = static_cast<std::uint32_t>(cells_.size());
-      cells_.push_back({{}, none, 0});
-    }
-    Cell& added = cells_[free_];
-    const std::uint32_t index = std::exchange(free_, added.next);
-    added = {access, first, mask};
-    first = index;
+    if (first.mask != 0) first.next = add_cell(first);
+    first.access = access;
+    first.mask = mask;
   }
 
   std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;  // by address
-  struct Recent {
-    std::uintptr_t number = 0;
-    Page* page = nullptr;
-  };
-  std::array<Recent, 256> recent_;  // pages that were found not long ago
+  std::array<Recent, 1024> recent_;                                  // pages that were found not long ago
   std::vector<Cell> cells_;
   std::uint32_t free_ = none;  // the first cell that is not in use
 };

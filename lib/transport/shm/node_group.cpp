@@ -68,11 +68,11 @@ std::byte* NodeGroup::reserve_scratch(std::size_t slot, std::size_t bytes) {
   return memory.data();
 }
 
-std::vector<NodeMemory> NodeGroup::take_memory() noexcept {
-  std::vector<NodeMemory> all;
-  all.push_back(std::move(staging_.inputs));
-  all.push_back(std::move(staging_.results));
-  for (NodeMemory& memory : scratch_) all.push_back(std::move(memory));
+MemoryOfGroup NodeGroup::take_memory() noexcept {
+  MemoryOfGroup all;
+  all[0] = std::move(staging_.inputs);
+  all[1] = std::move(staging_.results);
+  std::move(scratch_.begin(), scratch_.end(), all.begin() + 2);
   return all;
 }
 

@@ -72,6 +72,9 @@ struct NodeStaging {
   NodeMemory results;  ///< read by each other rank until that rank arrives at the next operation
 };
 
+/// The staging memory of an endpoint, and its memory for partial results.
+using MemoryOfGroup = std::array<NodeMemory, 2 + ControlBlock::slots>;
+
 /// The endpoint of one rank in a group. Not thread-safe: the engine calls it under the engine's lock.
 class NodeGroup {
  public:
@@ -196,7 +199,7 @@ class NodeGroup {
  protected:
   [[nodiscard]] const Member& member(int rank) const noexcept { return members_[static_cast<std::size_t>(rank)]; }
   /// All memory that other ranks may access until they leave the group.
-  [[nodiscard]] std::vector<NodeMemory> take_memory() noexcept;
+  [[nodiscard]] MemoryOfGroup take_memory() noexcept;
 
  private:
   /// The recent reservations of one kind of staging memory.

@@ -31,6 +31,11 @@ struct alignas(line_bytes) Closed {
   std::atomic<std::uint32_t> value{0};
 };
 
+void close(Closed& closed, Departure how) noexcept {
+  if (closed.value.load(std::memory_order_relaxed) != 0) return;
+  closed.value.store(static_cast<std::uint32_t>(how), std::memory_order_release);
+}
+
 /// Makes a Closed in the arena of this process. The pages of these flags contain nothing else, so that no flag becomes
 /// private together with a tensor. Returns null if the arena is full.
 Closed* new_flag() {
@@ -64,16 +69,27 @@ std::shared_ptr<SharedSegment> segment_of(const SegmentName& name, std::string& 
 struct Remains {
   std::vector<std::shared_ptr<SharedSegment>> segments;
   std::vector<Closed*> closed;
-  std::vector<NodeMemory> memory;
+  NodeMemory control_block;
+  MemoryOfGroup other;
 };
 
-/// Adds `remains` to a list. Then frees the memory of every group in the list that all of its members have left.
-void free_when_left(Remains&& remains) {
-  static Mutex mutex;
-  static auto* const waiting LOCKSTEP_PT_GUARDED_BY(mutex) = new std::list<Remains>;
-  const MutexLock lock(mutex);
-  waiting->push_back(std::move(remains));
-  waiting->remove_if([](const Remains& left) {
+/// The groups that this process has left, but not yet all of their members.
+struct LeftGroups {
+  Mutex mutex;
+  std::list<Remains> remains LOCKSTEP_GUARDED_BY(mutex);
+};
+LeftGroups& left_groups() {
+  static auto* const groups = new LeftGroups;
+  return *groups;
+}
+
+/// Takes the memory of a group that this process leaves. Then frees the memory of every group that all of its members
+/// have left. What it needs has been allocated when the group was made, since the end of a group must not fail.
+void leave(std::list<Remains>& owned) noexcept {
+  LeftGroups& groups = left_groups();
+  const MutexLock lock(groups.mutex);
+  groups.remains.splice(groups.remains.end(), owned);
+  groups.remains.remove_if([](const Remains& left) {
     for (const Closed* const closed : left.closed) {
       if (closed->value.load(std::memory_order_acquire) == 0) return false;
     }
@@ -83,23 +99,20 @@ void free_when_left(Remains&& remains) {
 
 class ProcessGroup final : public NodeGroup {
  public:
-  ProcessGroup(int rank, const std::vector<Member>& members, std::shared_ptr<const Levels> levels, Remains&& owned)
+  /// `owned` has one element.
+  ProcessGroup(int rank, const std::vector<Member>& members, std::shared_ptr<const Levels> levels,
+               std::list<Remains>&& owned)
       : NodeGroup(rank, members, std::move(levels)), owned_(std::move(owned)) {}
 
   ~ProcessGroup() override {
-    for (NodeMemory& memory : take_memory()) owned_.memory.push_back(std::move(memory));
+    owned_.front().other = take_memory();
     depart(Departure::orderly);
-    free_when_left(std::move(owned_));
+    leave(owned_);
   }
 
-  void depart(Departure how) noexcept final {
-    Closed& own = *owned_.closed[static_cast<std::size_t>(rank())];
-    if (own.value.load(std::memory_order_relaxed) != 0) return;
-    own.value.store(static_cast<std::uint32_t>(how), std::memory_order_release);
-  }
+  void depart(Departure how) noexcept final { close(closed(rank()), how); }
   Departure departure_of(int member) const noexcept override {
-    return static_cast<Departure>(
-        owned_.closed[static_cast<std::size_t>(member)]->value.load(std::memory_order_acquire));
+    return static_cast<Departure>(closed(member).value.load(std::memory_order_acquire));
   }
 
   NodeAddress address_of(const void* data, std::size_t bytes) const noexcept override {
@@ -130,20 +143,25 @@ class ProcessGroup final : public NodeGroup {
   }
 
  private:
-  Remains owned_;
+  [[nodiscard]] Closed& closed(int member) const noexcept {
+    return *owned_.front().closed[static_cast<std::size_t>(member)];
+  }
+
+  std::list<Remains> owned_;
 };
 
 }  // namespace
 
 struct ProcessGroupOffer::Parts {
   NodeIntroduction introduction;
-  Remains owned;
+  std::list<Remains> owned{1};  // one element
   int rank = 0;
   std::vector<NodeGroup::Member> members;  // all members after a successful `open`; empty before
   std::shared_ptr<const Levels> levels;    // null before a successful `open`
 };
 
 ProcessGroupOffer::ProcessGroupOffer(bool share_memory, const NodePlace& place) : parts_(std::make_unique<Parts>()) {
+  static_cast<void>(left_groups());
   Arena& arena = Arena::of_this_process();
   const auto& segment = arena.segment();
   if (!share_memory || !segment) {
@@ -153,7 +171,7 @@ ProcessGroupOffer::ProcessGroupOffer(bool share_memory, const NodePlace& place) 
   const std::size_t bytes = sizeof(ControlBlock) + control_block_alignment;
   void* const block = arena.allocate(bytes);
   const Closed* const closed = new_flag();
-  if (block != nullptr) parts_->owned.memory.emplace_back(block, bytes, free_in_arena);
+  if (block != nullptr) parts_->owned.front().control_block = NodeMemory(block, bytes, free_in_arena);
   if (block == nullptr || closed == nullptr) {
     why_not_ = "the arena is full: " + arena.status().text;
     return;
@@ -168,19 +186,19 @@ ProcessGroupOffer::ProcessGroupOffer(bool share_memory, const NodePlace& place) 
 
 ProcessGroupOffer::~ProcessGroupOffer() {
   if (!parts_) return;
+  Remains& owned = parts_->owned.front();
   if (!parts_->members.empty()) {
-    // makes the group and leaves it at once: its memory is freed when all members have left
-    static_cast<void>(
-        std::make_unique<ProcessGroup>(parts_->rank, parts_->members, parts_->levels, std::move(parts_->owned)));
+    close(*owned.closed[static_cast<std::size_t>(parts_->rank)], Departure::orderly);
+    leave(parts_->owned);
   } else if (parts_->introduction.segment.nonce != 0) {
-    for (NodeMemory& memory : parts_->owned.memory) memory.leak();  // other members may have mapped this memory
+    owned.control_block.leak();  // other members may have mapped this memory
   }
 }
 
 const NodeIntroduction& ProcessGroupOffer::introduction() const noexcept { return parts_->introduction; }
 
 bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members) {
-  Remains& owned = parts_->owned;
+  Remains& owned = parts_->owned.front();
   std::vector<NodeGroup::Member> found;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const NodeIntroduction& other = members[i];
@@ -208,8 +226,9 @@ bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members
 
 std::unique_ptr<NodeGroup> ProcessGroupOffer::take() {
   offer_default_memory_resource(arena_memory_resource());
-  const std::unique_ptr<Parts> parts = std::move(parts_);
-  return std::make_unique<ProcessGroup>(parts->rank, parts->members, parts->levels, std::move(parts->owned));
+  auto group = std::make_unique<ProcessGroup>(parts_->rank, parts_->members, parts_->levels, std::move(parts_->owned));
+  parts_.reset();  // it has nothing any more that other members access
+  return group;
 }
 
 void ProcessGroupOffer::withdraw() noexcept { parts_.reset(); }

@@ -3,7 +3,6 @@
 //
 // A node group whose members are threads of one process.
 
-#include "base/mutex.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <atomic>
@@ -17,11 +16,12 @@ void free_on_heap(void* data, std::size_t) { ::operator delete(data, std::align_
 /// The objects that the groups of all threads own jointly.
 struct Shared {
   explicit Shared(int size)
-      : control_blocks(static_cast<std::size_t>(size)), departures(static_cast<std::size_t>(size)) {}
+      : control_blocks(static_cast<std::size_t>(size)),
+        departures(static_cast<std::size_t>(size)),
+        of_closed_ends(static_cast<std::size_t>(size)) {}
   std::vector<ControlBlock> control_blocks;
   std::vector<std::atomic<Departure>> departures;
-  Mutex mutex;
-  std::vector<NodeMemory> of_closed_ends LOCKSTEP_GUARDED_BY(mutex);
+  std::vector<MemoryOfGroup> of_closed_ends;  // by rank
 };
 
 class ThreadGroup final : public NodeGroup {
@@ -31,10 +31,7 @@ class ThreadGroup final : public NodeGroup {
       : NodeGroup(rank, members, std::move(levels)), shared_(std::move(shared)) {}
 
   ~ThreadGroup() override {
-    {
-      const MutexLock lock(shared_->mutex);
-      for (NodeMemory& memory : take_memory()) shared_->of_closed_ends.push_back(std::move(memory));
-    }
+    shared_->of_closed_ends[static_cast<std::size_t>(rank())] = take_memory();
     depart(Departure::orderly);
   }
 

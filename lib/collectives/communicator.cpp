@@ -7,13 +7,17 @@
 #include "cluster/hash_log.hpp"
 #include "cluster/settings.hpp"
 #include "collectives/communicator_state.hpp"
+#include "collectives/engine/leaving.hpp"
 #include "collectives/internal_call.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/plan_state.hpp"
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <utility>
 
 namespace lockstep {
@@ -222,7 +226,29 @@ void detail::require_replicas(std::string_view call, int rank, int local_replica
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
                                       std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules,
                                       std::shared_ptr<detail::Family> family) {
-  const detail::Settings settings = detail::settings_from_environment();
+  std::shared_ptr<detail::Transport> kept;  // outlives an engine that cannot be made
+  std::optional<detail::Settings> settings;
+  std::optional<Communicator> communicator;
+  try {
+    kept = std::move(transport);
+    settings = detail::settings_from_environment();
+    if (family == nullptr) family = std::make_shared<detail::Family>();
+    communicator = begin(kept, options, layout, *settings, std::move(family));
+  } catch (const std::exception& error) {
+    detail::leave_before_begin(kept ? *kept : *transport, options.name, error.what());
+    throw;
+  }
+  // each rank finds the errors of the options; only this one lacks memory
+  detail::propagate(
+      *communicator, [&] { complete(*communicator, options, layout.has_value(), schedules, *settings); },
+      detail::FoundBy::all_ranks);
+  return *communicator;
+}
+
+/// The communicator without what the ranks have to agree on.
+Communicator CommunicatorAccess::begin(const std::shared_ptr<detail::Transport>& transport,
+                                       const CommunicatorOptions& options, const std::optional<ReplicaLayout>& layout,
+                                       const detail::Settings& settings, std::shared_ptr<detail::Family> family) {
   auto state = std::make_shared<Communicator::State>();
   state->options = options;
   state->force_canonical_order = settings.force_canonical_order;
@@ -237,19 +263,25 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   if (fail_after_total.count() != 0) state->options.fail_after_total = fail_after_total;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
   state->engine = std::make_shared<detail::Engine>(
-      std::move(transport), detail::EngineOptions{warn_after,
-                                                  fail_after,
-                                                  fail_after_total,
-                                                  options.name,
-                                                  options.local_replicas,
-                                                  {settings.recorder_entries, settings.recorder_directory},
-                                                  std::move(family)});
-  Communicator communicator(state);
+      transport, detail::EngineOptions{warn_after,
+                                       fail_after,
+                                       fail_after_total,
+                                       options.name,
+                                       options.local_replicas,
+                                       {settings.recorder_entries, settings.recorder_directory},
+                                       std::move(family)});
+  return Communicator(state);
+}
+
+/// Collective if the communicator has no layout yet.
+void CommunicatorAccess::complete(Communicator& communicator, const CommunicatorOptions& options, bool has_layout,
+                                  const detail::ScheduleOptions& schedules, const detail::Settings& settings) {
+  Communicator::State& state = *communicator.state_;
   // a rank may have passed an invalid number of replicas: ReplicaLayout checks the numbers after the exchange, so that
   // all ranks throw
-  if (!layout && communicator.size() == 1) {
-    state->layout = ReplicaLayout({options.local_replicas});
-  } else if (!layout) {
+  if (!has_layout && communicator.size() == 1) {
+    state.layout = ReplicaLayout({options.local_replicas});
+  } else if (!has_layout) {
     const std::array<std::int32_t, 2> own{options.local_replicas, detail::timeout_ms(options)};
     std::vector<std::int32_t> all(2 * static_cast<std::size_t>(communicator.size()));
     communicator.all_gather(own, all, detail::internal_call("communicator_from: replica counts and timeouts"));
@@ -260,36 +292,37 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
       counts.push_back(all[at]);
       detail::require_equal_timeouts("communicator_from", {0, all[1]}, {rank, all[at + 1]});
     }
-    state->layout = ReplicaLayout(counts);
+    state.layout = ReplicaLayout(counts);
   }
   detail::ScheduleOptions chosen = schedules;
   if (chosen.radices.empty()) chosen.radices = settings.radices;
-  detail::Transport& made = state->engine->transport();
+  detail::Transport& made = state.engine->transport();
   const detail::NodePath path = made.local_group() != nullptr ? detail::NodePath::memory : detail::NodePath::messages;
-  state->schedules =
-      std::make_shared<detail::ScheduleCache>(state->layout, made.node_leaders(), state->rank, chosen, path);
+  state.schedules =
+      std::make_shared<detail::ScheduleCache>(state.layout, made.node_leaders(), state.rank, chosen, path);
   const detail::NodeGroup* const node = made.node_group();
   if (schedules.carries && node == nullptr) {
-    state->carry_steps = detail::make_carry_steps(state->layout, made.node_leaders(), state->rank, path);
+    state.carry_steps = detail::make_carry_steps(state.layout, made.node_leaders(), state.rank, path);
   } else if (schedules.carries && node->levels().count() > 1) {
-    state->carry_steps = std::make_shared<const detail::CarrySteps>(state->layout, node->levels(), state->rank);
-    state->level_schedule = detail::make_level_schedule(state->layout, node->levels(), state->rank);
+    state.carry_steps = std::make_shared<const detail::CarrySteps>(state.layout, node->levels(), state.rank);
+    state.level_schedule = detail::make_level_schedule(state.layout, node->levels(), state.rank);
   }
   if (auto log = detail::hash_log_of_this_process())
-    state->hashes = std::make_unique<detail::HashRecorder>(std::move(log), options.name, state->layout, made);
+    state.hashes = std::make_unique<detail::HashRecorder>(std::move(log), options.name, state.layout, made);
   const auto refuse = [&](const std::string& text) {
     communicator.abort(text);
     const bool has_name = options.name != CommunicatorOptions().name;
     detail::throw_error(Code::invalid_argument, "communicator{}: {}", has_name ? " \"" + options.name + "\"" : "",
                         text);
   };
+  const auto fail_after = *state.options.fail_after;
   if (fail_after.count() <= 0) refuse(fmt::format("fail_after is {} ms; it must be positive", fail_after.count()));
+  const auto warn_after = *state.options.warn_after;
   if (warn_after.count() <= 0) refuse(fmt::format("warn_after is {} ms; it must be positive", warn_after.count()));
-  if (state->options.fail_after_total && fail_after_total < fail_after) {
-    refuse(fmt::format("fail_after_total is {} ms{}; it must be at least fail_after, {} ms", fail_after_total.count(),
+  if (const auto total = state.options.fail_after_total; total && *total < fail_after) {
+    refuse(fmt::format("fail_after_total is {} ms{}; it must be at least fail_after, {} ms", total->count(),
                        options.fail_after_total ? "" : " (from LOCKSTEP_TIMEOUT)", fail_after.count()));
   }
-  return communicator;
 }
 
 Communicator CommunicatorAccess::make_internal(std::unique_ptr<detail::Transport> transport,

@@ -78,26 +78,31 @@ void Communicator::State::run(const Call& call, std::span<const Item> items, con
 
 std::int64_t Communicator::State::recover(const std::source_location& where) {
   engine->acknowledge_failure();
-  const std::vector<std::int64_t> own(static_cast<std::size_t>(layout.count(rank)), engine->completed());
-  std::vector<std::int64_t> all(static_cast<std::size_t>(layout.replicas()));
-  std::vector<ConstTensorView> inputs;
-  for (const std::int64_t& completed : own) inputs.emplace_back(&completed, DType::i64, Shape{1});
-  const TensorView output{all.data(), DType::i64, Shape{static_cast<std::int64_t>(all.size())}, Device{}};
-  const Item item{inputs, std::span(&output, 1)};
-  const ReduceOptions how = detail::internal_call("recover", where);
-  const Call call = Call::all_gather();
-  std::optional<detail::OperationUse> use;
-  engine->run_recovery([&]() -> std::shared_ptr<detail::Operation> {
-    use.emplace(propagate(call, how, [&] {
-      auto made = make_operation(call, std::span(&item, 1), how);
-      static_cast<void>(made->try_acquire());  // succeeds: the operation is new
-      made->set_recovery();
-      note_options(*made, how);
-      return made;
-    }));
-    return use->operation();
-  });
-  const std::int64_t lowest = *std::min_element(all.begin(), all.end());
+  const detail::EngineCall target{*engine, where};
+  std::int64_t lowest = 0;
+  const auto exchange = [&] {
+    const std::vector<std::int64_t> own(static_cast<std::size_t>(layout.count(rank)), engine->completed());
+    std::vector<std::int64_t> all(static_cast<std::size_t>(layout.replicas()));
+    std::vector<ConstTensorView> inputs;
+    for (const std::int64_t& completed : own) inputs.emplace_back(&completed, DType::i64, Shape{1});
+    const TensorView output{all.data(), DType::i64, Shape{static_cast<std::int64_t>(all.size())}, Device{}};
+    const Item item{inputs, std::span(&output, 1)};
+    const ReduceOptions how = detail::internal_call("recover", where);
+    const Call call = Call::all_gather();
+    std::optional<detail::OperationUse> use;
+    engine->run_recovery([&]() -> std::shared_ptr<detail::Operation> {
+      use.emplace(propagate(call, how, [&] {
+        auto made = make_operation(call, std::span(&item, 1), how);
+        static_cast<void>(made->try_acquire());  // succeeds: the operation is new
+        made->set_recovery();
+        note_options(*made, how);
+        return made;
+      }));
+      return use->operation();
+    });
+    lowest = *std::min_element(all.begin(), all.end());
+  };
+  detail::propagate(target, exchange, detail::FoundBy::all_ranks);
   engine->continue_at(lowest);
   return lowest;
 }

@@ -26,16 +26,20 @@
 
 namespace lockstep {
 
+namespace detail {
+struct Settings;
+}
+
 struct CommunicatorAccess {
   /// Makes a communicator over `transport`. `schedules` overrides the radices of the environment. If `layout` is not
   /// given, the ranks exchange their numbers of replicas, and the call is collective. `family` is the set of this
-  /// rank's communicators that tell other ranks in which communicator this rank waits (see Family). By default the set
-  /// has only the new communicator.
+  /// rank's communicators that tell other ranks in which communicator this rank waits (see Family). Null: the set has
+  /// only the new communicator.
   [[nodiscard]] static Communicator make(std::unique_ptr<detail::Transport> transport,
                                          const CommunicatorOptions& options,
                                          std::optional<ReplicaLayout> layout = std::nullopt,
                                          const detail::ScheduleOptions& schedules = {},
-                                         std::shared_ptr<detail::Family> family = std::make_shared<detail::Family>());
+                                         std::shared_ptr<detail::Family> family = nullptr);
   /// The call that makes a communicator from a parent communicator.
   struct Creation {
     std::string_view name;       ///< name of the call
@@ -75,6 +79,14 @@ struct CommunicatorAccess {
   [[nodiscard]] static std::optional<NegotiatedGpus> negotiated_gpus(const Communicator& communicator);
   /// See `selected_schedule`.
   [[nodiscard]] static std::string selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers);
+
+ private:
+  [[nodiscard]] static Communicator begin(const std::shared_ptr<detail::Transport>& transport,
+                                          const CommunicatorOptions& options,
+                                          const std::optional<ReplicaLayout>& layout, const detail::Settings& settings,
+                                          std::shared_ptr<detail::Family> family);
+  static void complete(Communicator& communicator, const CommunicatorOptions& options, bool has_layout,
+                       const detail::ScheduleOptions& schedules, const detail::Settings& settings);
 };
 
 }  // namespace lockstep

@@ -91,6 +91,12 @@ class Communicator::State::Creator {
   /// Returns the new communicator; none if `color` is negative.
   [[nodiscard]] std::optional<Communicator> make(int color, int key, const CommunicatorOptions& chosen) {
     const detail::MutexLock lock(parent_.creation_mutex);
+    // what this function does not propagate all ranks find, except that this one lacks memory
+    return propagate([&] { return take_steps(color, key, chosen); }, detail::FoundBy::all_ranks);
+  }
+
+ private:
+  std::optional<Communicator> take_steps(int color, int key, const CommunicatorOptions& chosen) const {
     const std::int32_t timeout_ms = propagate([&] { return detail::timeout_ms(chosen); });
     const std::shared_ptr<detail::NewGroup> group = propagate([&] { return parent_.engine->begin_group(); });
     const auto records =
@@ -120,7 +126,6 @@ class Communicator::State::Creator {
     return made;
   }
 
- private:
   [[nodiscard]] std::string name_of(std::string_view step) const {
     std::string name(creation_.name);
     if (!step.empty()) name.append(": ").append(step);
@@ -129,9 +134,10 @@ class Communicator::State::Creator {
 
   /// Runs `step`, and propagates its errors on this rank to the other ranks.
   template <class Step>
-  std::invoke_result_t<const Step&> propagate(const Step& step) const {
+  std::invoke_result_t<const Step&> propagate(const Step& step,
+                                              detail::FoundBy found_by = detail::FoundBy::this_rank) const {
     const detail::EngineCall target{*parent_.engine, creation_.where};
-    return detail::propagate(target, step);
+    return detail::propagate(target, step, found_by);
   }
 
   void run(const std::shared_ptr<detail::Operation>& operation) const {

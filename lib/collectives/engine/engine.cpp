@@ -48,7 +48,7 @@ std::unique_ptr<Agreement> make_agreement(Transport& transport, ControlChannel& 
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
+Engine::Engine(std::shared_ptr<Transport> transport, EngineOptions options)
     : transport_(std::move(transport)),
       options_(std::move(options)),
       spins_(spins_before_yield(*transport_, options_.local_replicas)),
@@ -76,7 +76,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
 Engine::~Engine() {
   if (is_forked_copy()) {
     // the communicator, the thread and the shared memory belong to the parent process: this copy is leaked
-    [[maybe_unused]] const Transport* const of_the_parent = transport_.release();
+    [[maybe_unused]] const auto* const of_the_parent = new std::shared_ptr<Transport>(std::move(transport_));
     [[maybe_unused]] const auto* const ran_in_the_parent = new std::jthread(std::move(progress_));
     return;
   }

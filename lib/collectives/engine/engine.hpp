@@ -56,7 +56,7 @@ struct EngineOptions {
 /// Thread-safe.
 class Engine final : private JobMember {
  public:
-  Engine(std::unique_ptr<Transport> transport, EngineOptions options);
+  Engine(std::shared_ptr<Transport> transport, EngineOptions options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   /// Waits for all queued operations and messages, for each at most until its deadline. Then this rank has departed:
@@ -199,7 +199,7 @@ class Engine final : private JobMember {
   void answer_in_message(const Operation& operation) LOCKSTEP_REQUIRES(mutex_);
 
   Mutex mutex_;
-  std::unique_ptr<Transport> transport_;  // functions that move data or messages are called under mutex_
+  std::shared_ptr<Transport> transport_;  // functions that move data or messages are called under mutex_
   EngineOptions options_;
   const int spins_;  // number of spins of a wait before it yields
   const bool any_thread_may_call_;

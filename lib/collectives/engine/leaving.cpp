@@ -4,6 +4,7 @@
 #include "collectives/engine/leaving.hpp"
 
 #include "base/log.hpp"
+#include "collectives/engine/message_agreement.hpp"
 
 #include <fmt/format.h>
 
@@ -52,6 +53,26 @@ void Leaving::end_for_ever(const std::string& text) noexcept {
   } catch (const std::exception& error) {
     log_warning("{}: the other ranks do not get the reason for the end of this rank: {}", queue_.name(), error.what());
   }
+}
+
+void leave_before_begin(Transport& transport, std::string_view name, std::string_view reason) noexcept {
+  try {
+    const bool can_send = transport.is_alive() && (transport.has_free_threads() || transport.this_thread_may_call());
+    if (can_send && transport.node_group() == nullptr) {
+      ControlChannel control(transport);
+      const MessageAgreement agreement(control, transport.local_group(), transport.rank(), transport.node_leaders());
+      const auto [targets, sources] = agreement.header_peers();
+      const ErrorContext here{transport.rank(), -1, {}, 0};
+      const Failure failure{Code::unavailable,
+                            fmt::format("rank {} failed in the creation: {}", transport.rank(), reason), here,
+                            Ends::communicator_here};
+      transport.expect_last_messages(sources);
+      for (const int target : targets) control.send_leave(target, 0, {0, failure});
+    }
+  } catch (const std::exception& error) {
+    log_warning("{}: the other ranks do not learn that this rank cannot create it: {}", name, error.what());
+  }
+  if (NodeGroup* const group = transport.sharing_group()) group->depart(Departure::by_exception);
 }
 
 }  // namespace lockstep::detail

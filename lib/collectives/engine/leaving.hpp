@@ -43,4 +43,8 @@ class Leaving {
   Epoch& epoch_;
 };
 
+/// Tells the ranks that wait for this one in the first operation of the communicator `name` that it could not make its
+/// part of it: `reason`. For a transport without an engine.
+void leave_before_begin(Transport& transport, std::string_view name, std::string_view reason) noexcept;
+
 }  // namespace lockstep::detail

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank has no memory for a call: it throws std::bad_alloc, and the other ranks an error that names it, at once. A
+// separate program, since it replaces the operators for allocation.
+
+#include "collectives/make_communicator.hpp"
+#include "support/counted_allocations.hpp"
+#include "support/expect_error.hpp"
+#include "support/ranks.hpp"
+#include "transport/loopback/loopback_transport.hpp"
+#include "transport/shm/node_group.hpp"
+#include "virtual_time/virtual_time.hpp"
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Calls `call` with allocation `k` of this thread failing; negative: none. Returns whether the call has come to it.
+bool lacks_memory(long k, FunctionRef<void()> call) {
+  allocations_before_failure = k;
+  try {
+    call();
+  } catch (const std::bad_alloc&) {
+  } catch (const Error& error) {
+    if (k < 0) throw;
+    EXPECT_EQ(error.code(), Code::unavailable) << error.what();
+  }
+  return std::exchange(allocations_before_failure, -1) < 0 && k >= 0;
+}
+
+/// What ranks do with their transports; `k`: the allocation that fails, of the rank that lacks memory; else negative.
+/// Returns whether the rank has come to it.
+using Part = FunctionRef<bool(std::unique_ptr<detail::Transport> transport, long k)>;
+
+/// Rank 0 of `node_leaders` lacks memory for allocation 0, 1, ... of its part, until it comes to its end. The other
+/// ranks get an error that names rank 0, or none.
+void expect_errors_of_others(const std::vector<int>& node_leaders, Part part) {
+  bool has_failed = true;
+  long k = 0;
+  for (; has_failed; ++k) {
+    auto transports = detail::make_loopback_transports(node_leaders, true);
+    std::vector<std::jthread> ranks;
+    for (auto& transport : transports) {
+      ranks.emplace_back([&, own = std::move(transport)]() mutable {
+        if (own->rank() == 0) {
+          has_failed = part(std::move(own), k);
+          return;
+        }
+        const auto begin = std::chrono::steady_clock::now();
+        try {
+          part(std::move(own), -1);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), Code::unavailable) << "allocation " << k << ": " << error.what();
+          EXPECT_EQ(error.rank(), 0) << "allocation " << k << ": " << error.what();
+        }
+        if (virtual_time::is_active()) {
+          EXPECT_LT(std::chrono::steady_clock::now() - begin, 1500ms) << "allocation " << k;
+        }
+      });
+    }
+  }
+  EXPECT_GT(k, 20);
+}
+
+TEST(Shortage, in_the_creation_of_a_communicator) {
+  const auto create = [](std::unique_ptr<detail::Transport> transport, long k) {
+    std::optional<Communicator> made;
+    const auto options = minutes_to_fail();
+    const bool has_failed = lacks_memory(k, [&] { made = CommunicatorAccess::make(std::move(transport), options); });
+    if (made) made->barrier();
+    return has_failed;
+  };
+  expect_errors_of_others({0, 0, 0}, create);
+  expect_errors_of_others({0, 1, 1}, create);
+  expect_errors_of_others({0, 0, 2}, create);
+}
+
+TEST(Shortage, in_split) {
+  const auto split = [](std::unique_ptr<detail::Transport> transport, long k) {
+    const int rank = transport->rank();
+    const auto options = minutes_to_fail();
+    const Communicator all = CommunicatorAccess::make(std::move(transport), options);
+    std::optional<Communicator> part;
+    const bool has_failed = lacks_memory(k, [&] { part = all.split(rank % 2, rank, options); });
+    if (part) part->barrier();
+    return has_failed;
+  };
+  expect_errors_of_others({0, 0, 0}, split);
+  expect_errors_of_others({0, 1, 1}, split);
+}
+
+TEST(Shortage, in_the_end_of_a_communicator) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    auto part = comm.split(0, comm.rank(), minutes_to_fail());
+    const std::vector<float> input(100'000, 1.0F);
+    std::vector<float> output(200'000);
+    part->all_gather(input, output);  // through staging memory
+    lacks_memory(0, [&] { part.reset(); });
+    comm.barrier();
+  });
+}
+
+TEST(Shortage, in_the_end_of_a_group_of_processes) {
+  detail::ProcessGroupOffer offer(true);
+  const std::array<detail::NodeIntroduction, 2> members{offer.introduction(), offer.introduction()};
+  if (!offer.open(0, members)) GTEST_SKIP() << offer.why_not();
+  auto group = offer.take();
+  group->reserve_inputs(1000);
+  lacks_memory(0, [&] { group.reset(); });
+
+  auto other = std::make_unique<detail::ProcessGroupOffer>(true);
+  const std::array<detail::NodeIntroduction, 2> its_members{other->introduction(), other->introduction()};
+  ASSERT_TRUE(other->open(0, its_members));
+  EXPECT_TRUE(lacks_memory(0, [&] { static_cast<void>(other->take()); }));
+  lacks_memory(0, [&] { other.reset(); });
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -43,6 +43,10 @@ class Detector {
   void access(const void* address, std::size_t bytes, bool is_write, const void* place);
   /// The bytes become new memory, or memory of no object.
   void forget(const void* address, std::size_t bytes);
+  /// Before an allocation by `operator new`.
+  void at_allocation() const {
+    if (options_.at_allocation != nullptr) options_.at_allocation();
+  }
   /// See races::has_views and races::separates.
   void has_views(const void* address, std::size_t bytes, std::size_t views);
   void separates(const void* address, std::size_t bytes);

@@ -100,6 +100,7 @@ T compare_exchange(volatile T* address, T expected, T value, int order, int orde
 }
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
+  if_active([](const Detector& active) { active.at_allocation(); });
   void* const data = alignment <= alignof(std::max_align_t)
                          ? std::malloc(bytes)
                          : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);

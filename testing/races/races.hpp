@@ -30,6 +30,8 @@ struct Options {
   std::uint64_t stale_one_in = 0;
   /// Called before each access to an atomic outside of the own stack; may give other threads a turn. May be null.
   void (*at_atomic)() = nullptr;
+  /// Called before each allocation by `operator new`; may throw std::bad_alloc. May be null.
+  void (*at_allocation)() = nullptr;
   bool prints_stacks = false;  ///< the stack of the later access of each race
 };
 

@@ -5,6 +5,8 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "simulation/allocations.hpp"
+
 #include <cstddef>
 #include <cstdlib>
 #include <exception>
@@ -27,17 +29,21 @@ void send_and_receive(const Communicator& comm, const Operation& operation, cons
   const auto note_error = [&error](const auto& make_call) {
     try {
       make_call();
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       if (!error) error = std::current_exception();
     }
   };
   std::vector<Request> requests;
-  for (std::size_t k = 0; k < count; ++k)
-    requests.push_back(comm.recv_async(item.outputs.subspan(k, 1), others.source));
+  {
+    const CodeOf code(CodeOf::simulation);
+    requests.reserve(2 * count);
+  }
+  for (std::size_t k = 0; k < count && !error; ++k)
+    note_error([&] { requests.push_back(comm.recv_async(item.outputs.subspan(k, 1), others.source)); });
   for (std::size_t k = 0; k < count && !error; ++k) {
     const auto tensors = item.inputs.subspan(k, 1);
     if (operation.is_asynchronous) {
-      requests.push_back(comm.send_async(tensors, others.target));
+      note_error([&] { requests.push_back(comm.send_async(tensors, others.target)); });
     } else {
       note_error([&] { comm.send(tensors, others.target); });
     }
@@ -49,6 +55,7 @@ void send_and_receive(const Communicator& comm, const Operation& operation, cons
 }  // namespace
 
 Request start(const Communicator& comm, const Operation& operation, const Item& item) {
+  const CodeOf code(CodeOf::library);
   const std::span<const Item> items(&item, 1);
   switch (operation.kind) {
     case Kind::all_reduce: return comm.all_reduce_async(items, ReduceOp::sum);
@@ -66,6 +73,7 @@ Request start(const Communicator& comm, const Operation& operation, const Item& 
 }
 
 void call(const Communicator& comm, const Operation& operation, const Item& item) {
+  const CodeOf code(CodeOf::library);
   if (operation.is_asynchronous && may_be_asynchronous(operation.kind)) return start(comm, operation, item).wait();
   const std::span<const Item> items(&item, 1);
   switch (operation.kind) {
@@ -83,6 +91,7 @@ void call(const Communicator& comm, const Operation& operation, const Item& item
 }
 
 void run_plan(const Communicator& comm, const Operation& operation, const Item& item, bool prepares) {
+  const CodeOf code(CodeOf::library);
   const std::span<const Item> items(&item, 1);
   const ReduceOptions options;  // errors show where the call is, which must not differ
   if (!prepares) {

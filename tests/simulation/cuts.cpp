@@ -81,7 +81,12 @@ bool cut(Scenario& scenario, const std::string& part) {
   } else if (part == "delays") {
     scenario.delays = {};
   } else if (part == "deaths") {
-    for (Fault& fault : scenario.faults) fault.kind = fault.kind == FaultKind::dies ? FaultKind::stops : fault.kind;
+    for (Fault& fault : scenario.faults) {
+      for (FaultKind* const kind : {&fault.kind, &fault.common_kind})
+        *kind = *kind == FaultKind::dies ? FaultKind::stops : *kind;
+    }
+  } else if (part == "memory") {
+    for (Fault& fault : scenario.faults) fault.kind = fault.common_kind;
   } else if (part == "departures") {
     scenario.leaves_after_failure = false;
   } else if (part == "lateness") {
@@ -147,6 +152,9 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
   if (has_operation(makes_messages)) cuts.emplace_back("messages");
   if (has_operation(makes_step)) cuts.emplace_back("steps");
   if (has_operation([](const Operation& each) { return each.is_left_open; })) cuts.emplace_back("requests");
+  if (std::any_of(scenario.faults.begin(), scenario.faults.end(),
+                  [](const Fault& fault) { return fault.kind == FaultKind::lacks_memory; }))
+    cuts.emplace_back("memory");
   if (scenario.is_created_together) cuts.emplace_back("creation");
   if (scenario.begins_with_failure) cuts.emplace_back("first-failure");
   if (scenario.leaves_after_failure) cuts.emplace_back("departures");

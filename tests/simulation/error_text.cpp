@@ -74,6 +74,7 @@ std::string told(const std::string& text) {
   for (std::size_t at = text.find(" failed"); at != std::string::npos; at = text.find(": ", at + 1)) {
     const std::string rest = text.substr(at + 2);
     if (rest.starts_with("operation #") || message_in(rest)) return rest;
+    if (rest.starts_with("rank ") && rest.find(" failed at ") != std::string::npos) return told(rest);
   }
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include "collectives/make_communicator.hpp"
 #include "races/races.hpp"
+#include "simulation/allocations.hpp"
 #include "simulation/buffers.hpp"
 #include "simulation/calls.hpp"
 #include "simulation/node_memory.hpp"
@@ -106,6 +107,7 @@ class Job {
     hooks.most_turn_bytes = scenario.turn_bytes > 0 ? scenario.turn_bytes : detail::TestHooks().most_turn_bytes;
     stops_soon = {};
     turns_before_stop = {};
+    forget_failed_allocations();
     for (int rank = 0; rank < scenario.ranks(); ++rank)
       stops_soon[static_cast<std::size_t>(group_of(rank))] = stops(rank);
   }
@@ -119,13 +121,14 @@ class Job {
         scenario_.has_mappings && std::any_of(scenario_.faults.begin(), scenario_.faults.end(),
                                               [](const Fault& fault) { return fault.kind == FaultKind::dies; });
     virtual_time::VirtualRun virtual_run(options);
-    const races::Detection detection({scenario_.seed, scenario_.stale_one_in, at_atomic, trace_});
+    const races::Detection detection({scenario_.seed, scenario_.stale_one_in, at_atomic, at_allocation, trace_});
     {
       detail::LoopbackHooks disturbances;
       disturbances.delay = [this](int, int) { return delay(); };
       disturbances.has_ended = [this](int observer, int rank) { return knows_of_end(observer, rank); };
       if (scenario_.has_mappings) {
         disturbances.make_groups = [this](int size, std::span<const detail::NodePlace> places) {
+          const CodeOf code(CodeOf::simulation);
           return NodeMemories::groups(memories_.emplace_back(std::make_shared<NodeMemories>(size)), places);
         };
       }
@@ -135,6 +138,9 @@ class Job {
       watch();
     }
     if (!dies_in_work) look_at_outputs();
+    for (const Fault& fault : scenario_.faults) {
+      if (fault.kind == FaultKind::lacks_memory) outcome(fault.rank).fault_at = failed_allocation(group_of(fault.rank));
+    }
     report_.duration = virtual_time::now();
     report_.races = detection.races();
     report_.accesses = detection.accesses();
@@ -248,21 +254,28 @@ class Job {
   void be_rank(std::unique_ptr<detail::Transport> transport) {
     const int rank = transport->rank();
     virtual_time::join_group(group_of(rank));
+    const CodeOf code(CodeOf::simulation);
     std::optional<Communicator> comm;
     try {
       if (const Fault* const fault = fault_of(rank); fault != nullptr && begins_in_creation(scenario_, *fault))
         begin_fault(*fault);
-      comm = CommunicatorAccess::make(std::move(transport), options_of(rank),
-                                      scenario_.is_created_together ? std::nullopt : std::optional(layout_));
+      {
+        CommunicatorOptions options = options_of(rank);
+        const CodeOf created_by(CodeOf::library);
+        comm = CommunicatorAccess::make(std::move(transport), options,
+                                        scenario_.is_created_together ? std::nullopt : std::optional(layout_));
+      }
       CommunicatorAccess::set_test_hooks(*comm, &hooks);
       if (scenario_.begins_with_failure) fail_once(*comm, rank);
       operate(comm, rank);
-    } catch (const Error& error) {
-      outcome(rank).failure = failure_of(error, outcome(rank).completed);
+    } catch (const std::exception& error) {
+      outcome(rank).failure = failure_of(error, rank, outcome(rank).completed);
       say(rank, "operation {} failed: {}", outcome(rank).completed, error.what());
       if (scenario_.leaves_after_failure || !comm) {
         say(rank, "{}", comm ? "leaves" : "has no communicator");
+        outcome(rank).has_communicator = comm.has_value();
         has_left_ = true;
+        const CodeOf left_by(CodeOf::library);
         comm.reset();
       }
     }
@@ -296,17 +309,28 @@ class Job {
 
   bool completes_barrier(const Communicator& comm, int rank) {
     try {
+      const CodeOf made_by(CodeOf::library);
       comm.barrier();
       return true;
-    } catch (const Error& error) {
-      outcome(rank).failure = failure_of(error, outcome(rank).completed);
+    } catch (const std::exception& error) {
+      outcome(rank).failure = failure_of(error, rank, outcome(rank).completed);
       say(rank, "the last barrier failed: {}", error.what());
       return false;
     }
   }
 
-  static Failure failure_of(const Error& error, int operation) {
-    return {operation, error.code(), error.text(), error.rank(), virtual_time::now()};
+  Failure failure_of(const std::exception& error, int rank, int operation) {
+    if (const auto* const typed = dynamic_cast<const Error*>(&error))
+      return {operation, typed->code(), typed->text(), typed->rank(), virtual_time::now()};
+    if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr)
+      outcome(rank).wrong.push_back(fmt::format("an exception of another type: {}", error.what()));
+    return {operation, Code::unavailable, error.what(), rank, virtual_time::now()};
+  }
+
+  /// As a program tells it to others.
+  static std::string text_of(const std::exception& error) {
+    const auto* const typed = dynamic_cast<const Error*>(&error);
+    return typed != nullptr ? typed->text() : error.what();
   }
 
   /// The operations after it are of a later epoch.
@@ -362,8 +386,9 @@ class Job {
     for (Begun& each : begun(rank)) {
       if (each.request) {
         try {
+          const CodeOf waits(CodeOf::library);
           each.request->wait();
-        } catch (const Error&) {
+        } catch (const std::exception&) {
           if (!first) first = std::current_exception();
           end_by_failure(each);
         }
@@ -389,7 +414,7 @@ class Job {
   void end_open(int rank) {
     try {
       complete(rank);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       say(rank, "its operation: {}", error.what());
     }
   }
@@ -406,10 +431,12 @@ class Job {
     options.name = name_of_part(number, static_cast<std::size_t>(own_part - all.begin()));
     std::optional<Communicator> other;
     if (operation.way == Way::duplicate) {
+      const CodeOf made_by(CodeOf::library);
       other = comm.duplicate(options);
     } else {
       const bool takes_part = own_part != all.end();
       const auto place = takes_part ? std::find(own_part->begin(), own_part->end(), rank) - own_part->begin() : 0;
+      const CodeOf made_by(CodeOf::library);
       other = comm.split(takes_part ? static_cast<int>(own_part - all.begin()) : -1, static_cast<int>(place), options);
     }
     if (!other) return;
@@ -418,9 +445,9 @@ class Job {
     Begun& at_end = begun(rank).emplace_back(own, -1, other->layout(), other->rank(), Place());
     try {
       call(*other, own, at_end.buffers.item());
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       end_by_failure(at_end);
-      comm.abort(error.text());
+      comm.abort(text_of(error));
       throw;
     }
     if (std::string wrong = at_end.buffers.wrong(); !wrong.empty())
@@ -452,11 +479,11 @@ class Job {
             outcome(rank).wrong.push_back(fmt::format("operation {}: {}", k, wrong));
           break;
       }
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       end_by_failure(own);
       if (operation.kind == Kind::messages) {
-        outcome(rank).of_message = failure_of(error, k);
-        comm.abort(error.text());  // ranks in a later operation get this error only by abort
+        outcome(rank).of_message = failure_of(error, rank, k);
+        comm.abort(text_of(error));  // ranks in a later operation get this error only by abort
       }
       complete(rank, std::current_exception());
     }
@@ -465,7 +492,7 @@ class Job {
 
   /// The part of a fault that comes before the operation, or the creation.
   void begin_fault(const Fault& fault) {
-    if (!stops(fault.rank)) outcome(fault.rank).fault_at = virtual_time::now();
+    if (!stops(fault.rank) && fault.kind != FaultKind::lacks_memory) outcome(fault.rank).fault_at = virtual_time::now();
     say(fault.rank, "{}", describe(scenario_, fault));
     const auto group = static_cast<std::size_t>(group_of(fault.rank));
     if (fault.kind == FaultKind::is_late) {
@@ -474,6 +501,8 @@ class Job {
       turns_before_stop[group] = turn_of_work(fault);
     } else if (stops(fault.rank)) {
       virtual_time::stop_group(static_cast<int>(group), fault.turns);
+    } else if (fault.kind == FaultKind::lacks_memory) {
+      fail_allocation(static_cast<int>(group), fault.turns);
     }
   }
 
@@ -486,7 +515,8 @@ class Job {
         switch (fault->kind) {
           case FaultKind::dies:
           case FaultKind::stops:
-          case FaultKind::is_late: break;
+          case FaultKind::is_late:
+          case FaultKind::lacks_memory: break;
           case FaultKind::aborts: return abort(*comm, operation, *fault);
           case FaultKind::leaves:
             has_left_ = true;
@@ -502,8 +532,17 @@ class Job {
 
   /// After a failure, all ranks can go on from the same operation.
   void recover(const Communicator& comm, int rank) {
+    outcome(rank).recovers_at = virtual_time::now();
     try {
-      static_cast<void>(comm.recover());
+      try {
+        const CodeOf recovered_by(CodeOf::library);
+        static_cast<void>(comm.recover());
+      } catch (const std::exception& error) {
+        const auto at = failed_allocation(group_of(rank));
+        if (!at || *at < *outcome(rank).recovers_at) throw;
+        say(rank, "recovers again: {}", error.what());
+        static_cast<void>(comm.recover());
+      }
       for (int k = 0; k < 2; ++k) {
         const Operation operation{Kind::all_reduce, 100 + 4000 * k, 0, false};
         Buffers buffers(operation, k, layout_, rank, place_of(rank));
@@ -511,8 +550,8 @@ class Job {
         if (std::string wrong = buffers.wrong(); !wrong.empty())
           outcome(rank).wrong.push_back("after recover: " + wrong);
       }
-    } catch (const Error& error) {
-      outcome(rank).after = failure_of(error, -1);
+    } catch (const std::exception& error) {
+      outcome(rank).after = failure_of(error, rank, -1);
       say(rank, "after recover: {}", error.what());
     }
   }

@@ -34,7 +34,9 @@ struct Outcome {
   /// The error of an operation of Kind::messages. Operations before it, which were left open, may have failed, too.
   std::optional<Failure> of_message;
   std::vector<std::string> wrong;  ///< results that are not right
-  int completed = 0;               ///< operations
+  bool has_communicator = true;
+  std::optional<std::chrono::nanoseconds> recovers_at;  ///< when it has called `recover`
+  int completed = 0;                                    ///< operations
   std::optional<std::chrono::nanoseconds>
       fault_at;  ///< when the fault of this rank began; none if it has none, or did not come to it
 };

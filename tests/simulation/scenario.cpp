@@ -42,7 +42,8 @@ bool differ(const Operation& left, const Operation& right) {
 
 Fault any_fault(Random& random, const Scenario& scenario) {
   Fault fault;
-  fault.kind = static_cast<FaultKind>(1 + random.below(5));  // not FaultKind::dies
+  fault.kind =
+      static_cast<FaultKind>(1 + random.below(5));  // FaultKind::dies and lacks_memory take the place of others
   fault.rank = random.between(0, scenario.ranks() - 1);
   fault.operation = random.between(0, static_cast<int>(scenario.operations.size()) - 1);
   fault.turns = random.below(random.one_in(2) ? 12 : 200) + 1;
@@ -67,7 +68,8 @@ enum class Part : std::uint8_t {
   turns,
   messages,
   creation,
-  steps
+  steps,
+  memory
 };
 
 Random random_of(std::uint64_t seed, Part part) {
@@ -193,6 +195,11 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
       operation.way = Way::step;
     }
   }
+  Random of_memory = random_of(seed, Part::memory);
+  for (Fault& fault : scenario.faults) {
+    fault.common_kind = fault.kind;
+    if (of_memory.one_in(6)) fault.kind = FaultKind::lacks_memory;
+  }
   scenario.is_created_together = random_of(seed, Part::creation).one_in(2);
   constexpr std::size_t short_turn = 20'000;
   scenario.turn_bytes = random_of(seed, Part::turns).one_in(2) ? short_turn : 0;
@@ -224,9 +231,10 @@ std::vector<std::vector<int>> parts(const Scenario& scenario, const Operation& o
 std::string name_of_part(int number, std::size_t part) { return fmt::format("part {} of {}", part, number); }
 
 bool begins_in_creation(const Scenario& scenario, const Fault& fault) {
-  const bool can_be =
-      fault.kind == FaultKind::stops || fault.kind == FaultKind::dies || fault.kind == FaultKind::is_late;
-  return scenario.is_created_together && fault.operation == 0 && can_be && !fault.is_in_work;
+  const bool can_be = fault.kind == FaultKind::stops || fault.kind == FaultKind::dies ||
+                      fault.kind == FaultKind::is_late || fault.kind == FaultKind::lacks_memory;
+  return scenario.is_created_together && fault.operation == 0 && can_be &&
+         (fault.kind == FaultKind::lacks_memory || !fault.is_in_work);
 }
 
 std::string text_of_abort(int rank) { return fmt::format("no more bread on rank {}", rank); }
@@ -272,6 +280,8 @@ std::string describe(const Scenario& scenario, const Fault& fault) {
     case FaultKind::leaves: return who + fmt::format("leaves at operation {}", fault.operation);
     case FaultKind::calls_other:
       return who + fmt::format("calls {} in operation {}", describe(fault.other), fault.operation);
+    case FaultKind::lacks_memory:
+      return who + fmt::format("has no memory for allocation {} after {} begins", fault.turns, when);
   }
   return who;
 }

@@ -68,19 +68,21 @@ struct Operation {
 };
 
 enum class FaultKind : std::uint8_t {
-  dies,        ///< as `stops`, for ever, and the ranks of its node learn that its process has ended
-  stops,       ///< gets no turn after some turns from the begin of the operation on, until all other ranks have ended
-  is_late,     ///< sleeps before the operation
-  aborts,      ///< calls abort in place of the operation
-  leaves,      ///< destroys its communicator before the operation
-  calls_other  ///< makes another call in place of the operation
+  dies,         ///< as `stops`, for ever, and the ranks of its node learn that its process has ended
+  stops,        ///< gets no turn after some turns from the begin of the operation on, until all other ranks have ended
+  is_late,      ///< sleeps before the operation
+  aborts,       ///< calls abort in place of the operation
+  leaves,       ///< destroys its communicator before the operation
+  calls_other,  ///< makes another call in place of the operation
+  lacks_memory  ///< the n-th allocation of the library from the begin of the operation on fails, n: `turns`
 };
 
 struct Fault {
   FaultKind kind = FaultKind::stops;
+  FaultKind common_kind = FaultKind::stops;  ///< before `lacks_memory` took its place
   int rank = 0;
   int operation = 0;
-  std::uint64_t turns = 0;  ///< of FaultKind::stops and dies
+  std::uint64_t turns = 0;  ///< of FaultKind::stops, dies and lacks_memory
   bool is_in_work = false;  ///< FaultKind::stops and dies happen in a turn of work on the memory of other ranks
   std::chrono::milliseconds delay = {};  ///< of FaultKind::is_late; see lateness()
   Operation other = {};                  ///< of FaultKind::calls_other

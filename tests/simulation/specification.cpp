@@ -116,9 +116,19 @@ class Judge {
       add("rank {} does not get the text of an abort: {}", rank, failure.text);
   }
 
+  /// Whether the error is that of a rank which has told others that it lacks memory.
+  [[nodiscard]] bool tells_of_shortage(const Failure& failure) const {
+    return failure.text.starts_with(fmt::format("rank {} failed", failure.rank)) &&
+           failure.text.find("std::bad_alloc") != std::string::npos &&
+           std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [this, &failure](const Fault& fault) {
+             return fault.kind == FaultKind::lacks_memory && fault.rank == failure.rank && outcome(fault.rank).fault_at;
+           });
+  }
+
   /// A message fails only because of its other end. The end of a process of the same node is seen without a deadline.
   void judge_message(int rank, const Failure& failure) {
     const std::optional<Message> message = message_in(failure.text);
+    if (!message && tells_of_shortage(failure)) return;  // also if a rank has no memory for its own message
     if (!message) return add("rank {} gets an error of another operation in a message: {}", rank, failure.text);
     for (const Fault& fault : scenario_.faults) {
       if (fault.rank != message->other || failure.code != Code::deadline_exceeded || !outcome(fault.rank).fault_at)
@@ -162,18 +172,25 @@ class Judge {
 
   /// Ranks that recover at once do so without those that take no part any more. A late rank may come too late. One that
   /// has waited for a message, which no abort ends, comes when the others time out: only their time is checked then.
+  /// And a rank may lack memory only now.
   void judge_recovery(int rank, const Outcome& seen) {
-    std::vector<int> missing;
+    std::vector<int> culprits;
+    std::chrono::nanoseconds begin =
+        std::max(seen.failure ? seen.failure->at : latest_fault_, seen.recovers_at.value_or(latest_fault_));
     for (const Fault& fault : scenario_.faults) {
-      if (contains(culprits_, fault.rank) && fault.kind != FaultKind::aborts && fault.kind != FaultKind::calls_other)
-        missing.push_back(fault.rank);
+      if (!contains(culprits_, fault.rank)) continue;
+      const bool takes_part = fault.kind == FaultKind::aborts || fault.kind == FaultKind::calls_other ||
+                              (fault.kind == FaultKind::lacks_memory && outcome(fault.rank).has_communicator);
+      const bool has_fault_now = takes_part && outcome(fault.rank).recovers_at &&
+                                 *outcome(fault.rank).fault_at >= *outcome(fault.rank).recovers_at;
+      if (has_fault_now) begin = std::max(begin, *outcome(fault.rank).fault_at);
+      if (has_fault_now || (scenario_.recovers_at_once && !takes_part)) culprits.push_back(fault.rank);
     }
     const Failure& failure = *seen.after;
-    if (!scenario_.recovers_at_once || (missing.empty() && !has_message_errors_))
-      return add("rank {}: after recover: {}", rank, failure.text);
-    if (contains(missing, rank)) return;
-    if (!has_message_errors_) judge_names(rank, failure, missing);
-    const auto begin = seen.failure ? seen.failure->at : latest_fault_;
+    const bool can_miss_message = scenario_.recovers_at_once && has_message_errors_;
+    if (culprits.empty() && !can_miss_message) return add("rank {}: after recover: {}", rank, failure.text);
+    if (contains(culprits, rank)) return;
+    if (!can_miss_message) judge_names(rank, failure, culprits);
     if (failure.at > begin + time_to_notice(failure))
       add("rank {} fails to recover {:.3f} s after its failure: {}", rank,
           std::chrono::duration<double>(failure.at - begin).count(), failure.text);
@@ -267,7 +284,10 @@ class Judge {
     if (culprits_.size() > 1 && std::any_of(scenario_.faults.begin(), scenario_.faults.end(), calls_other)) return;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (contains(culprits_, rank) || !outcome(rank).failure) continue;
-      if (message_in(told(outcome(rank).failure->text))) continue;  // only its two ends get this error
+      const Failure& failure = *outcome(rank).failure;
+      const bool is_of_message =
+          message_in(told(failure.text)) || (outcome(rank).of_message && tells_of_shortage(failure));
+      if (is_of_message) continue;  // only its two ends get this error
       compare(common_part(told(outcome(rank).failure->text)), node_of(rank));
     }
     std::vector<std::string> operations;

@@ -192,6 +192,27 @@ TEST(Specification, finds_an_abort_whose_text_others_do_not_get) {
   EXPECT_TRUE(one.finds("does not get the text of an abort"));
 }
 
+TEST(Specification, finds_a_rank_without_memory_that_others_wait_for) {
+  Case one;
+  one.scenario.faults.front().kind = FaultKind::lacks_memory;
+  EXPECT_TRUE(one.finds("fails 2.000 s after the last fault"));
+  for (const std::size_t rank : {0U, 2U})
+    one.report.ranks[rank].failure = {1, Code::unavailable, "rank 1 failed at job.cpp:9: std::bad_alloc", 1, 150ms};
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  one.report.ranks[0].after = one.report.ranks[0].failure;
+  EXPECT_TRUE(one.finds("after recover"));
+}
+
+TEST(SpecificationOfMessages, permits_the_shortage_of_the_other_end) {
+  CaseOfMessages one;
+  const std::string shortage = "rank 1 failed at job.cpp:9: std::bad_alloc";
+  one.report.ranks[0].failure = one.report.ranks[0].of_message = {1, Code::unavailable, shortage, 1, 150ms};
+  one.report.ranks[2].failure = {1, Code::unavailable, "rank 0 failed at job.cpp:9: " + shortage, 0, 150ms};
+  EXPECT_TRUE(one.finds("an error of another operation in a message"));
+  one.scenario.faults.front().kind = FaultKind::lacks_memory;
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+}
+
 TEST(SpecificationOfMessages, permits_the_name_of_a_rank_that_waits_for_a_culprit) {
   CaseOfMessages one;
   const std::string error = "operation #1 of communicator, barrier: timed out after 2 s waiting for ranks 0, 1";
@@ -324,6 +345,18 @@ TEST(Cut, of_calls_gives_the_common_ones_back) {
     for (const std::string part : {"calls", "messages", "steps"}) ASSERT_TRUE(cut(scenario, part));
     for (const Operation& operation : scenario.operations)
       EXPECT_TRUE(operation.way == Way::call && operation.kind <= Kind::barrier);
+  }
+  EXPECT_GT(changed, 0);
+}
+
+TEST(Cut, of_memory_gives_the_former_faults_back) {
+  int changed = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Scenario scenario = scenario_of(seed, {});
+    for (const Fault& fault : scenario.faults) changed += fault.kind == FaultKind::lacks_memory ? 1 : 0;
+    for (const std::string part : {"deaths", "memory"}) ASSERT_TRUE(cut(scenario, part));
+    for (const Fault& fault : scenario.faults)
+      EXPECT_TRUE(fault.kind != FaultKind::lacks_memory && fault.kind != FaultKind::dies) << seed;
   }
   EXPECT_GT(changed, 0);
 }

@@ -7,9 +7,11 @@
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include "collectives/make_communicator.hpp"
+#include "simulation/allocations.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -28,6 +30,7 @@ Floats elements_of(const ConstTensorView& view) {
 
 std::string make_step(const Communicator& comm, const Item& item, const detail::TestHooks& hooks,
                       const std::optional<std::string>& thrown) {
+  const CodeOf code(CodeOf::library);
   MultiWorkerMirroredStrategy strategy(comm);
   Communicator own = strategy.communicator();
   CommunicatorAccess::set_test_hooks(own, &hooks);
@@ -47,6 +50,9 @@ std::string make_step(const Communicator& comm, const Item& item, const detail::
     return replicas == all ? std::string() : "the variable is " + std::to_string(replicas);
   } catch (const Error& error) {
     comm.abort(error.text());
+    throw;
+  } catch (const std::bad_alloc& error) {
+    comm.abort(error.what());
     throw;
   }
 }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -98,7 +99,15 @@ void run_plan(const Communicator& comm, const Operation& operation, const Item& 
     comm.all_reduce(items, ReduceOp::sum, options);
     return comm.all_reduce(items, ReduceOp::sum, options);
   }
-  Plan plan = comm.prepare_all_reduce(items, ReduceOp::sum, options);
+  const auto prepare = [&] {
+    try {
+      return comm.prepare_all_reduce(items, ReduceOp::sum, options);
+    } catch (const std::bad_alloc& error) {
+      comm.abort(error.what());  // it tells nothing to others
+      throw;
+    }
+  };
+  Plan plan = prepare();
   if (operation.is_asynchronous) {
     plan.run_async().wait();
   } else {

@@ -63,6 +63,10 @@ std::string common_part(const std::string& text) {
     const std::size_t ends = std::min(common.find(" from rank "), common.size());
     common.erase(ends, std::min(common.find_first_of(",:", ends), common.size()) - ends);
   }
+  constexpr std::string_view shortage = ": std::bad_alloc";
+  const std::size_t place = common.find(" failed at ");
+  if (common.starts_with("rank ") && place != std::string::npos && common.ends_with(shortage))
+    common.erase(place, common.size() - shortage.size() - place);
   std::size_t first_wait = common.size();
   each_wait(common, [&](std::size_t at, const std::vector<int>&) { first_wait = std::min(first_wait, at); });
   common.resize(first_wait);

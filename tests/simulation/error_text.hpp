@@ -18,7 +18,8 @@ namespace lockstep::simulation {
 [[nodiscard]] std::vector<int> blamed(const std::string& text);
 
 /// The text without what only one rank can know: how far its own data had come, and where it saw other ranks wait. Of
-/// the error of a message, also without its ends.
+/// the error of a message, also without its ends; of a lack of memory, without the place, since both ends of a message
+/// may tell it.
 [[nodiscard]] std::string common_part(const std::string& text);
 
 /// The error that a rank has told others by `abort`, or `text`.

@@ -177,8 +177,8 @@ void require_nccl_of_all(Communicator& communicator, const std::vector<Device>& 
   require_nccl_between(communicator, devices, nccl_demand);
 }
 
-std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWorkerOptions& options) {
-  Communicator communicator(given);
+/// Collective.
+std::shared_ptr<ReplicaTeam> agree_on_team(Communicator& communicator, const MultiWorkerOptions& options) {
   check_options(communicator, options);
   require_equal_options(communicator, options);
   ChosenDevices chosen = choose_devices(communicator, options);
@@ -196,6 +196,13 @@ std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWor
   auto team = std::make_shared<ReplicaTeam>(own.name, std::move(duplicate), std::move(chosen.devices));
   team->set_devices_of_all(kinds == Kinds::both, std::move(chosen.note));
   return team;
+}
+
+/// Collective. All ranks find the errors that are not propagated yet, except that one of them lacks memory.
+std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWorkerOptions& options) {
+  Communicator communicator(given);
+  return detail::propagate(
+      communicator, [&] { return agree_on_team(communicator, options); }, detail::FoundBy::all_ranks);
 }
 
 /// `options` for the calls of the strategy. The deadline is removed, because the communicator has it. The request for

@@ -90,7 +90,7 @@ class Judge {
         add("rank {} has ended after {} operations without an error", rank, seen.completed);
       return;
     }
-    const Failure& failure = *seen.failure;
+    const Failure failure = with_number_of_job(rank, *seen.failure);
     if (culprits_.empty()) return add("rank {} fails without a fault: {}", rank, failure.text);
     if (contains(culprits_, rank)) return;  // its own error may say what only this rank knows
     // the data of a message may be lost with a sender that has completed its part of it
@@ -265,6 +265,21 @@ class Judge {
     }
     return nullptr;
   }
+  /// The error of `rank` with the number of the job, if it says that a rank lacks memory in an operation of a
+  /// communicator that an operation has made, which it does not name.
+  [[nodiscard]] Failure with_number_of_job(int rank, Failure failure) const {
+    if (tells_of_shortage(failure)) return failure;
+    for (const auto& [name, ranks] : parts_) {
+      const bool is_of_operation = name.ends_with(fmt::format(" of {}", failure.operation));
+      const std::string number = fmt::format("rank {}", failure.rank);
+      if (!is_of_operation || !contains(ranks, rank) || !failure.text.starts_with(number)) continue;
+      Failure of_job = failure;
+      of_job.rank = rank_of(ranks, failure.rank);
+      of_job.text.replace(0, number.size(), fmt::format("rank {}", of_job.rank));
+      if (tells_of_shortage(of_job)) return of_job;
+    }
+    return failure;
+  }
   /// The number of a rank in the communicator of `part`; null: in the first one.
   [[nodiscard]] static int own_number(const std::vector<int>* part, int rank) {
     if (part == nullptr) return rank;
@@ -284,11 +299,11 @@ class Judge {
     if (culprits_.size() > 1 && std::any_of(scenario_.faults.begin(), scenario_.faults.end(), calls_other)) return;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (contains(culprits_, rank) || !outcome(rank).failure) continue;
-      const Failure& failure = *outcome(rank).failure;
+      const Failure failure = with_number_of_job(rank, *outcome(rank).failure);
       const bool is_of_message =
           message_in(told(failure.text)) || (outcome(rank).of_message && tells_of_shortage(failure));
       if (is_of_message) continue;  // only its two ends get this error
-      compare(common_part(told(outcome(rank).failure->text)), node_of(rank));
+      compare(common_part(told(failure.text)), node_of(rank));
     }
     std::vector<std::string> operations;
     for (const Said& said : said_) {

@@ -266,7 +266,7 @@ class Job {
                                         scenario_.is_created_together ? std::nullopt : std::optional(layout_));
       }
       CommunicatorAccess::set_test_hooks(*comm, &hooks);
-      if (scenario_.begins_with_failure) fail_once(*comm, rank);
+      if (scenario_.begins_with_failure) fail_once_without_fault(*comm, rank);
       operate(comm, rank);
     } catch (const std::exception& error) {
       outcome(rank).failure = failure_of(error, rank, outcome(rank).completed);
@@ -348,6 +348,20 @@ class Job {
       }
     }
     static_cast<void>(comm.recover());
+  }
+
+  /// A fault that has not come in the creation of the communicator comes after the first failure.
+  void fail_once_without_fault(const Communicator& comm, int rank) {
+    const Fault* const fault = fault_of(rank);
+    const int group = group_of(rank);
+    const bool may_come = fault != nullptr && begins_in_creation(scenario_, *fault) &&
+                          (stops(rank) || fault->kind == FaultKind::lacks_memory) && !failed_allocation(group);
+    if (may_come) {
+      virtual_time::continue_group(group);
+      fail_allocation(group, 0);
+    }
+    fail_once(comm, rank);
+    if (may_come) begin_fault(*fault);
   }
 
   /// Every other time, while the operation is under way.
@@ -533,13 +547,13 @@ class Job {
   /// After a failure, all ranks can go on from the same operation.
   void recover(const Communicator& comm, int rank) {
     outcome(rank).recovers_at = virtual_time::now();
+    const bool had_fault = failed_allocation(group_of(rank)).has_value();
     try {
       try {
         const CodeOf recovered_by(CodeOf::library);
         static_cast<void>(comm.recover());
       } catch (const std::exception& error) {
-        const auto at = failed_allocation(group_of(rank));
-        if (!at || *at < *outcome(rank).recovers_at) throw;
+        if (had_fault || !failed_allocation(group_of(rank))) throw;
         say(rank, "recovers again: {}", error.what());
         static_cast<void>(comm.recover());
       }
@@ -554,6 +568,7 @@ class Job {
       outcome(rank).after = failure_of(error, rank, -1);
       say(rank, "after recover: {}", error.what());
     }
+    outcome(rank).lacks_memory_in_recovery = !had_fault && failed_allocation(group_of(rank));
   }
 
   const Scenario& scenario_;

@@ -36,6 +36,7 @@ struct Outcome {
   std::vector<std::string> wrong;  ///< results that are not right
   bool has_communicator = true;
   std::optional<std::chrono::nanoseconds> recovers_at;  ///< when it has called `recover`
+  bool lacks_memory_in_recovery = false;                ///< or in the operations after it
   int completed = 0;                                    ///< operations
   std::optional<std::chrono::nanoseconds>
       fault_at;  ///< when the fault of this rank began; none if it has none, or did not come to it

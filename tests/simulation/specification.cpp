@@ -79,13 +79,16 @@ class Judge {
     });
   }
 
+  [[nodiscard]] bool has_completed(const Outcome& seen) const {
+    return seen.completed == static_cast<int>(scenario_.operations.size());
+  }
+
   void judge(int rank) {
     const Outcome& seen = outcome(rank);
     for (const std::string& wrong : seen.wrong) add("rank {}: a wrong result: {}", rank, wrong);
     if (seen.after) judge_recovery(rank, seen);
-    const bool has_completed = seen.completed == static_cast<int>(scenario_.operations.size());
     if (!seen.failure) {
-      const bool may_end = has_completed || contains(culprits_, rank);
+      const bool may_end = has_completed(seen) || contains(culprits_, rank);
       if (!may_end && report_.hangs.empty())
         add("rank {} has ended after {} operations without an error", rank, seen.completed);
       return;
@@ -172,7 +175,7 @@ class Judge {
 
   /// Ranks that recover at once do so without those that take no part any more. A late rank may come too late. One that
   /// has waited for a message, which no abort ends, comes when the others time out: only their time is checked then.
-  /// And a rank may lack memory only now.
+  /// A rank may lack memory only now, or in the last barrier, which others complete: these do not recover.
   void judge_recovery(int rank, const Outcome& seen) {
     std::vector<int> culprits;
     std::chrono::nanoseconds begin =
@@ -181,17 +184,22 @@ class Judge {
       if (!contains(culprits_, fault.rank)) continue;
       const bool takes_part = fault.kind == FaultKind::aborts || fault.kind == FaultKind::calls_other ||
                               (fault.kind == FaultKind::lacks_memory && outcome(fault.rank).has_communicator);
-      const bool has_fault_now = takes_part && outcome(fault.rank).recovers_at &&
-                                 *outcome(fault.rank).fault_at >= *outcome(fault.rank).recovers_at;
+      const bool has_fault_now = outcome(fault.rank).lacks_memory_in_recovery;
       if (has_fault_now) begin = std::max(begin, *outcome(fault.rank).fault_at);
       if (has_fault_now || (scenario_.recovers_at_once && !takes_part)) culprits.push_back(fault.rank);
+    }
+    std::chrono::nanoseconds time = time_to_notice(*seen.after);
+    for (int other = 0; other < scenario_.ranks() && scenario_.recovers_at_once; ++other) {
+      if (outcome(other).recovers_at || !has_completed(outcome(other)) || outcome(other).failure) continue;
+      culprits.push_back(other);
+      time = std::max<std::chrono::nanoseconds>(time, 2 * scenario_.fail_after + std::chrono::seconds(1));
     }
     const Failure& failure = *seen.after;
     const bool can_miss_message = scenario_.recovers_at_once && has_message_errors_;
     if (culprits.empty() && !can_miss_message) return add("rank {}: after recover: {}", rank, failure.text);
     if (contains(culprits, rank)) return;
     if (!can_miss_message) judge_names(rank, failure, culprits);
-    if (failure.at > begin + time_to_notice(failure))
+    if (failure.at > begin + time)
       add("rank {} fails to recover {:.3f} s after its failure: {}", rank,
           std::chrono::duration<double>(failure.at - begin).count(), failure.text);
   }
@@ -269,6 +277,13 @@ class Judge {
   /// communicator that an operation has made, which it does not name.
   [[nodiscard]] Failure with_number_of_job(int rank, Failure failure) const {
     if (tells_of_shortage(failure)) return failure;
+    const std::string of_other = told(failure.text);
+    if (of_other != failure.text && failure.rank >= 0 && outcome(failure.rank).failure &&
+        outcome(failure.rank).failure->text == of_other) {
+      const Failure first = with_number_of_job(failure.rank, *outcome(failure.rank).failure);
+      failure.text.replace(failure.text.size() - of_other.size(), of_other.size(), first.text);
+      return failure;
+    }
     for (const auto& [name, ranks] : parts_) {
       const bool is_of_operation = name.ends_with(fmt::format(" of {}", failure.operation));
       const std::string number = fmt::format("rank {}", failure.rank);

@@ -157,9 +157,11 @@ void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, con
     for (auto& [rank, peer] : peers_) peer.knows_status = false;
   }
   for (auto& [rank, peer] : peers_) {
-    if (peer.knows_status || peer.heartbeat_epoch != epoch || peer.heartbeat_sequence != sequence) continue;
+    // a rank in a later epoch waits for this one, which has not seen the end of its epoch
+    const bool waits_here = peer.heartbeat_epoch == epoch && peer.heartbeat_sequence == sequence;
+    if (peer.knows_status || (!waits_here && peer.heartbeat_epoch <= epoch)) continue;
     peer.knows_status = true;
-    ControlMessage control = status_message(epoch, sequence, wait.operation);
+    ControlMessage control = status_message(peer.heartbeat_epoch, peer.heartbeat_sequence, wait.operation);
     put_awaited(wait.awaited, control);
     send_to(rank, control);
   }

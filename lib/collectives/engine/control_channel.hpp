@@ -54,8 +54,8 @@ class ControlChannel {
   /// Tells all other ranks that this rank waits in operation `sequence`.
   void send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat);
   /// Sends `wait`, the wait of this rank in an operation of another communicator, to the ranks that wait in operation
-  /// `sequence`, the next operation of this rank. Each of these ranks gets one such message per heartbeat that it has
-  /// sent, and another one when a wait becomes long.
+  /// `sequence`, the next operation of this rank, or in a later epoch. Each of these ranks gets one such message per
+  /// heartbeat that it has sent, and another one when a wait becomes long.
   void send_status(std::uint64_t epoch, std::int64_t sequence, const WaitElsewhere& wait);
   /// Tells all other ranks that this rank aborts `epoch`.
   void send_abort(std::uint64_t epoch, const EpochEnd& end) { send_to_all(abort_message(epoch, end)); }

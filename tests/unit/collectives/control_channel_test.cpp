@@ -52,6 +52,20 @@ TEST(ControlChannel, tells_a_rank_that_waits_in_an_ended_epoch_how_it_has_ended)
   EXPECT_EQ(channels[0].abort_record(0, 3)->text, "rank 7 has died");
 }
 
+TEST(ControlChannel, tells_a_rank_of_a_later_epoch_where_this_one_waits) {
+  const auto ends = make_loopback_transports(2, false);
+  std::deque<ControlChannel> channels;
+  for (const auto& end : ends) channels.emplace_back(*end);
+  channels[1].enter_epoch(1, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[1].send_heartbeat(1, 0, {});
+  channels[0].poll();
+  channels[0].send_status(0, 5, {.operation = "operation #2 of part"});
+  channels[1].poll();
+  ASSERT_NE(channels[1].status(0, 1, 0), nullptr);
+  EXPECT_EQ(channels[1].status(0, 1, 0)->operation, "operation #2 of part");
+  EXPECT_EQ(channels[1].status(0, 1, 1), nullptr);
+}
+
 TEST(ControlChannel, knows_for_whom_a_rank_of_an_earlier_epoch_waits) {
   const auto ends = make_loopback_transports(3, false);
   std::deque<ControlChannel> channels;

@@ -64,7 +64,7 @@ void expect_errors_of_others(const std::vector<int>& node_leaders, Part part) {
           EXPECT_EQ(error.rank(), 0) << "allocation " << k << ": " << error.what();
         }
         if (virtual_time::is_active()) {
-          EXPECT_LT(std::chrono::steady_clock::now() - begin, 1500ms) << "allocation " << k;
+          EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s) << "allocation " << k;
         }
       });
     }

@@ -232,13 +232,14 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   try {
     kept = std::move(transport);
     settings = detail::settings_from_environment();
-    if (family == nullptr) family = std::make_shared<detail::Family>();
+    if (!family) family = std::make_shared<detail::Family>();
     communicator = begin(kept, options, layout, *settings, std::move(family));
   } catch (const std::exception& error) {
-    detail::leave_before_begin(kept ? *kept : *transport, options.name, error.what());
+    // else the parent tells the others, or they wait in a call that this rank may repeat
+    if (!layout) detail::leave_before_begin(kept ? *kept : *transport, options.name, error.what());
     throw;
   }
-  // each rank finds the errors of the options; only this one lacks memory
+  // every rank finds an error in the options, but only this rank knows that it has no memory
   detail::propagate(
       *communicator, [&] { complete(*communicator, options, layout.has_value(), schedules, *settings); },
       detail::FoundBy::all_ranks);

@@ -91,7 +91,7 @@ class Communicator::State::Creator {
   /// Returns the new communicator; none if `color` is negative.
   [[nodiscard]] std::optional<Communicator> make(int color, int key, const CommunicatorOptions& chosen) {
     const detail::MutexLock lock(parent_.creation_mutex);
-    // what this function does not propagate all ranks find, except that this one lacks memory
+    // every rank finds the other errors, but only this rank knows that it has no memory
     return propagate([&] { return take_steps(color, key, chosen); }, detail::FoundBy::all_ranks);
   }
 

@@ -198,7 +198,7 @@ std::shared_ptr<ReplicaTeam> agree_on_team(Communicator& communicator, const Mul
   return team;
 }
 
-/// Collective. All ranks find the errors that are not propagated yet, except that one of them lacks memory.
+/// Collective. Every rank finds the errors that are not propagated yet, but only this rank knows that it has no memory.
 std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWorkerOptions& options) {
   Communicator communicator(given);
   return detail::propagate(

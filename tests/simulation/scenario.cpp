@@ -245,7 +245,16 @@ std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault)
   if (fault.delay > scenario.fail_after) return fault.delay;
   const auto most =
       scenario.is_late_beyond_heartbeats ? scenario.fail_after * 7 / 10 : heartbeat_interval(scenario) * 9 / 10;
-  return std::min(fault.delay, most - 3 * scenario.delays.slowest());
+  const std::chrono::milliseconds alone = std::min(fault.delay, most - 3 * scenario.delays.slowest());
+  // two late ranks add up where one waits for the other in a message, for which a third one does not wait
+  const auto is_late = [&scenario](const Fault& each) {
+    return each.kind == FaultKind::is_late && each.delay <= scenario.fail_after;
+  };
+  const bool may_add_up = std::any_of(scenario.operations.begin(), scenario.operations.end(),
+                                      [](const Operation& each) { return each.kind == Kind::messages; });
+  return may_add_up ? alone / std::max<std::ptrdiff_t>(
+                                  std::count_if(scenario.faults.begin(), scenario.faults.end(), is_late), 1)
+                    : alone;
 }
 
 std::string describe(const Operation& operation) {

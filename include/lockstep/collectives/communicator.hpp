@@ -100,8 +100,8 @@ struct ReduceOptions {
 /// nodes are suspended, too, while they wait in the same operation as a rank of that node. Every method can throw
 /// Error(invalid_argument) for an error that only this rank can see. Then the other ranks throw Error(unavailable) with
 /// the text of this error. If this rank has no memory for a call, it throws std::bad_alloc, or Error(unavailable) if
-/// the operation had begun, and the other ranks throw Error(unavailable) that names this rank; as after an
-/// invalid_argument, of a send or receive only the other end does.
+/// the operation had begun, and the other ranks throw Error(unavailable), which names this rank. After an error of
+/// one rank in a send or receive, only the other end of the message throws.
 ///
 /// GPUs: the tensors of a call are either all on GPUs or all in host memory. On GPUs, all tensors of a replica are on
 /// one device, and the device is the same in every call. A call that violates this rule throws Error(invalid_argument).
@@ -438,8 +438,9 @@ class LOCKSTEP_API Communicator {
   /// combines two different steps. After recover, resume the step that began at the returned number. A rank whose own
   /// number was higher by d must repeat its last d completed calls, with the original inputs.
   /// Collective; no rank may have pending requests. If a failure has not yet been thrown by a call of this rank, it is
-  /// not thrown any more. If another rank fails meanwhile, also in recover itself, this rank waits until that rank
-  /// calls recover, too; so a rank that has no memory for it must call it again. Throws as all_gather.
+  /// not thrown any more. If another rank fails meanwhile, this rank waits until that rank calls recover, too. A
+  /// rank that has no memory for recover must call it again: the others wait for it, or throw its error. Throws as
+  /// all_gather.
   [[nodiscard]] std::int64_t recover(std::source_location where = std::source_location::current()) const;
 
   /// Aborts the current epoch, which is the time since the last failure of this communicator, on all ranks. On each

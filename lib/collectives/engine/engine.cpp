@@ -70,7 +70,13 @@ Engine::Engine(std::shared_ptr<Transport> transport, EngineOptions options)
   if (NodeGroup* const group = transport_->sharing_group())
     group->own_control_block().process.value.store(static_cast<std::uint64_t>(getpid()), std::memory_order_relaxed);
   options_.family->join(*this);
-  join_job(*this);
+  try {
+    join_job(*this);
+  } catch (...) {
+    leave_job(*this);
+    options_.family->leave(*this);
+    throw;
+  }
 }
 
 Engine::~Engine() {

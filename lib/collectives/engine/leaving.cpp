@@ -45,7 +45,7 @@ void Leaving::send_leave(std::string_view what) noexcept {
   }
 }
 
-void Leaving::end_for_ever(const std::string& text) noexcept {
+void Leaving::end_for_ever(std::string_view text) noexcept {
   try {
     if (transport_.size() == 1 || epoch_.lost() || !can_send()) return;
     epoch_.end_everywhere({Code::unavailable, fmt::format("rank {} failed: {}", transport_.rank(), text),

@@ -28,7 +28,7 @@ class Leaving {
   /// of an exception that they do not know of.
   void depart(Departure how) noexcept;
   /// Ends the present epoch, and the communicator, on all ranks, if messages can still be sent. `text`: the reason.
-  void end_for_ever(const std::string& text) noexcept;
+  void end_for_ever(std::string_view text) noexcept;
 
  private:
   [[nodiscard]] bool can_send() const {
@@ -43,8 +43,8 @@ class Leaving {
   Epoch& epoch_;
 };
 
-/// Tells the ranks that wait for this one in the first operation of the communicator `name` that it could not make its
-/// part of it: `reason`. For a transport without an engine.
+/// Tells the other ranks, which may wait in the first operation of the communicator `name`, that this rank cannot
+/// create it: `reason`. For a transport without an engine.
 void leave_before_begin(Transport& transport, std::string_view name, std::string_view reason) noexcept;
 
 }  // namespace lockstep::detail

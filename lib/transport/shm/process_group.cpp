@@ -84,7 +84,7 @@ LeftGroups& left_groups() {
 }
 
 /// Takes the memory of a group that this process leaves. Then frees the memory of every group that all of its members
-/// have left. What it needs has been allocated when the group was made, since the end of a group must not fail.
+/// have left. It allocates nothing, since the end of a group must not fail.
 void leave(std::list<Remains>& owned) noexcept {
   LeftGroups& groups = left_groups();
   const MutexLock lock(groups.mutex);

@@ -557,6 +557,7 @@ class Job {
         say(rank, "recovers again: {}", error.what());
         static_cast<void>(comm.recover());
       }
+      outcome(rank).recovers_at = virtual_time::now();
       for (int k = 0; k < 2; ++k) {
         const Operation operation{Kind::all_reduce, 100 + 4000 * k, 0, false};
         Buffers buffers(operation, k, layout_, rank, place_of(rank));

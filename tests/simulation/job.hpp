@@ -35,7 +35,7 @@ struct Outcome {
   std::optional<Failure> of_message;
   std::vector<std::string> wrong;  ///< results that are not right
   bool has_communicator = true;
-  std::optional<std::chrono::nanoseconds> recovers_at;  ///< when it has called `recover`
+  std::optional<std::chrono::nanoseconds> recovers_at;  ///< when it has called `recover`, or ended it
   bool lacks_memory_in_recovery = false;                ///< or in the operations after it
   int completed = 0;                                    ///< operations
   std::optional<std::chrono::nanoseconds>

@@ -318,6 +318,9 @@ class Judge {
       const bool is_of_message =
           message_in(told(failure.text)) || (outcome(rank).of_message && tells_of_shortage(failure));
       if (is_of_message) continue;  // only its two ends get this error
+      const bool is_of_creation = std::any_of(culprits_.begin(), culprits_.end(),
+                                              [this](int culprit) { return !outcome(culprit).has_communicator; });
+      if (is_of_creation && failure.operation == 0) continue;  // the node of such a rank does not get its reason
       compare(common_part(told(failure.text)), node_of(rank));
     }
     std::vector<std::string> operations;

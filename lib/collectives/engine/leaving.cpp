@@ -11,6 +11,13 @@
 #include <exception>
 
 namespace lockstep::detail {
+namespace {
+
+bool can_send(const Transport& transport) {
+  return transport.is_alive() && (transport.has_free_threads() || transport.this_thread_may_call());
+}
+
+}  // namespace
 
 void Leaving::depart(Departure how) noexcept {
   NodeGroup* const group = transport_.sharing_group();
@@ -27,7 +34,7 @@ void Leaving::depart(Departure how) noexcept {
 /// an operation ends that operation on all ranks. If no rank begins another operation, the messages have no effect.
 void Leaving::send_leave(std::string_view what) noexcept {
   try {
-    if (!can_send()) return;
+    if (!can_send(transport_)) return;
     auto [targets, sources] = agreement_.header_peers();
     if (epoch_.number() > 0) {  // each rank waits for the last message of each rank that may have sent it a failure
       targets.clear();
@@ -47,7 +54,7 @@ void Leaving::send_leave(std::string_view what) noexcept {
 
 void Leaving::end_for_ever(std::string_view text) noexcept {
   try {
-    if (transport_.size() == 1 || epoch_.lost() || !can_send()) return;
+    if (transport_.size() == 1 || epoch_.lost() || !can_send(transport_)) return;
     epoch_.end_everywhere({Code::unavailable, fmt::format("rank {} failed: {}", transport_.rank(), text),
                            queue_.context_of(transport_.rank()), Ends::job});
   } catch (const std::exception& error) {
@@ -57,8 +64,7 @@ void Leaving::end_for_ever(std::string_view text) noexcept {
 
 void leave_before_begin(Transport& transport, std::string_view name, std::string_view reason) noexcept {
   try {
-    const bool can_send = transport.is_alive() && (transport.has_free_threads() || transport.this_thread_may_call());
-    if (can_send && transport.node_group() == nullptr) {
+    if (can_send(transport) && transport.node_group() == nullptr) {
       ControlChannel control(transport);
       const MessageAgreement agreement(control, transport.local_group(), transport.rank(), transport.node_leaders());
       const auto [targets, sources] = agreement.header_peers();

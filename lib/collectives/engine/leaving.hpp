@@ -31,9 +31,6 @@ class Leaving {
   void end_for_ever(std::string_view text) noexcept;
 
  private:
-  [[nodiscard]] bool can_send() const {
-    return transport_.is_alive() && (transport_.has_free_threads() || transport_.this_thread_may_call());
-  }
   void send_leave(std::string_view what) noexcept;
 
   Transport& transport_;

@@ -4,6 +4,7 @@
 #include "virtual_time/scheduler.hpp"
 
 #include "virtual_time/observer.hpp"
+#include "virtual_time/processor.hpp"
 #include "virtual_time/real.hpp"
 #include "virtual_time/stack.hpp"
 
@@ -24,6 +25,7 @@ constexpr Time longest_spin = 16'000;       // ns
 constexpr Time longest_yield = 16'000'000;  // ns
 constexpr Time shortest_pause = 1'000;      // ns
 constexpr std::uint32_t clock_readings_of_a_loop = 1000;
+constexpr std::uint64_t turns_between_looks = 1024;
 
 VIRTUAL_TIME_REAL(syscall);
 VIRTUAL_TIME_REAL(poll);
@@ -66,6 +68,7 @@ void Scheduler::begin(const Options& options) {
   seed_ = options.seed;
   random_ = options.seed;
   delays_one_in_ = options.seed != 0 ? options.delays_one_in : 0;
+  processors_ = options.processors;
   choose_ = options.choose;
   is_ending_ = false;
   groups_.fill({});
@@ -76,8 +79,10 @@ void Scheduler::begin(const Options& options) {
   blocked_ = 0;
   Thread* const first = add_thread();
   first->handle = pthread_self();
+  first->id.store(gettid(), std::memory_order_relaxed);
   first->state = State::running;
   self = first;
+  use_one_processor();
 }
 
 int Scheduler::end() {
@@ -89,6 +94,7 @@ int Scheduler::end() {
     std::fprintf(stderr, "virtual time: %d threads have not ended; their stacks:\n", others);
     print_stacks(self);
   }
+  use_all_processors();
   self->state = State::unused;
   self = nullptr;
   return others;
@@ -172,6 +178,7 @@ Thread* Scheduler::add_thread() {
     thread.last_pause = 0;
     thread.clock_readings = 0;
     thread.handle = {};
+    thread.id.store(0, std::memory_order_relaxed);
     thread.is_detached = false;
     thread.exit_rounds = 0;
     thread.signal.store(Thread::wait, std::memory_order_relaxed);
@@ -199,6 +206,7 @@ Thread* Scheduler::find_thread(pthread_t handle) noexcept {
 
 void Scheduler::enter(Thread* thread) noexcept {
   self = thread;
+  thread->id.store(gettid(), std::memory_order_relaxed);
   wait_for_turn(*thread);
 }
 
@@ -230,7 +238,16 @@ void Scheduler::make_ready(Thread& thread, bool timed_out) noexcept {
   thread.timed_out = timed_out;
 }
 
+void Scheduler::move_if_processor_is_busy() noexcept {
+  if (turns_ % turns_between_looks != 0 || !must_move()) return;
+  for (std::size_t i = 0; i < used_; ++i) {
+    const pid_t id = threads_[i].id.load(std::memory_order_relaxed);
+    if (id != 0 && is_alive(threads_[i])) bind(id);
+  }
+}
+
 void Scheduler::give_turn_away(Thread& thread) {
+  move_if_processor_is_busy();
   Thread* const next = choose();
   if (next == &thread) return;
   next->signal.store(Thread::run, std::memory_order_release);

@@ -46,6 +46,7 @@ struct Thread {
   void* argument = nullptr;
   void* result = nullptr;
   pthread_t handle{};
+  std::atomic<pid_t> id{0};  // 0 until it has begun
   bool is_detached = false;
   int exit_rounds = 0;
 
@@ -73,6 +74,7 @@ class Scheduler {
 
   [[nodiscard]] Time now() const noexcept { return now_; }
   [[nodiscard]] bool has_delays() const noexcept { return delays_one_in_ != 0; }
+  [[nodiscard]] int processors() const noexcept { return processors_; }
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
   [[nodiscard]] std::uint64_t history() const noexcept { return history_; }
   [[nodiscard]] std::uint64_t turns() const noexcept { return turns_; }
@@ -117,6 +119,7 @@ class Scheduler {
  private:
   [[nodiscard]] bool is_stopped(const Thread& thread) noexcept { return group(thread.group).is_stopped(); }
   void make_ready(Thread& thread, bool timed_out) noexcept;
+  void move_if_processor_is_busy() noexcept;
   void give_turn_away(Thread& self);
   void wait_for_turn(Thread& self) noexcept;
   Thread* choose();
@@ -142,6 +145,7 @@ class Scheduler {
   std::uint64_t seed_ = 0;
   std::uint64_t random_ = 0;
   std::uint64_t delays_one_in_ = 0;
+  int processors_ = 0;
   std::function<std::size_t(std::size_t)> choose_;
 };
 

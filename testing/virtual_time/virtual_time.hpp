@@ -22,6 +22,9 @@ struct Options {
   /// At one of so many places (before pthread_mutex_lock, and after an unlock of a mutex or a signal of a condition)
   /// the thread loses its turn, or waits for up to 20 ms, as if the machine were busy; chosen by `seed`. 0: never.
   std::uint64_t delays_one_in = 0;
+  /// The number of processors that the threads see. 0: those that the program has. The threads take turns on one of
+  /// them.
+  int processors = 0;
   /// Returns the index of the thread that runs next, less than its argument, the number of threads that are ready (at
   /// least 2). Replaces the choice by `seed`. Called with no lock held; must not block or wait.
   std::function<std::size_t(std::size_t ready)> choose;

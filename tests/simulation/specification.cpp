@@ -244,16 +244,24 @@ class Judge {
       return;
     }
     // a rank that waits in an operation of another communicator, or for a message, has not come, either
-    const auto may_be_named = [&](int name) {
+    std::vector<int> followed;
+    const auto waits_for_culprit = [&](int name, const auto& same) -> bool {
       if (is_culprit(name)) return true;
-      if (message) return name == message->other && may_miss(name, operation_of_message(failure));
       const std::string wait = wait_of(failure.text, own_number(part, name));
-      if (!can_wait_elsewhere_ || wait.empty()) return false;
+      if (!can_wait_elsewhere_ || wait.empty() || contains(followed, name)) return false;
+      followed.push_back(name);
+      // the text may have no room for what ranks wait for
+      if (names_culprit || wait.ends_with(" in other calls")) return true;
       std::vector<int> awaited = awaited_in(wait);
       if (const std::vector<int>* const other = part_in(wait)) {
         for (int& each : awaited) each = rank_of(*other, each);
       }
-      return names_culprit || std::any_of(awaited.begin(), awaited.end(), is_culprit);
+      return std::any_of(awaited.begin(), awaited.end(), [&](int each) { return same(each, same); });
+    };
+    const auto may_be_named = [&](int name) {
+      if (message && !is_culprit(name)) return name == message->other && may_miss(name, operation_of_message(failure));
+      followed.clear();
+      return waits_for_culprit(name, waits_for_culprit);
     };
     // a rank that tells its error to others, "rank 3 failed at ...: operation #4 ...", is not to blame for it
     const bool is_told = told(failure.text) != failure.text;

@@ -221,6 +221,14 @@ TEST(SpecificationOfMessages, permits_the_name_of_a_rank_that_waits_for_a_culpri
   one.report.ranks[2].failure->text +=
       "; rank 0 waits in send #0 of communicator from rank 0 to rank 1, send of f32 [1]";
   EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  const std::string begin = "operation #1 of communicator, barrier: timed out after 2 s waiting for ranks 0, 3";
+  one.report.ranks[2].failure->rank = 3;
+  one.report.ranks[2].failure->text = begin + "; rank 0 waits in recv #0 from rank 3 to rank 0";
+  EXPECT_TRUE(one.finds("which did its part"));
+  one.report.ranks[2].failure->text += "; rank 3 waits in recv #0 from rank 1 to rank 3";
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  one.report.ranks[2].failure->text = begin + "; ranks 0, 3 wait in other calls";
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
 }
 
 /// Operation 1 makes two communicators, of ranks 4, 2 and of 3, 0; rank 2 stops in it. Ranks 0 and 3 wait for it later.

@@ -33,6 +33,10 @@ std::string moved_text(const DataProgress& progress) {
                      static_cast<double>(progress.total_bytes) / unit, is_large ? "MiB" : "KiB");
 }
 
+std::string wait_phrase(const std::vector<int>& ranks) {
+  return fmt::format("; {} wait{} in ", ranks_phrase(ranks), ranks.size() == 1 ? "s" : "");
+}
+
 }  // namespace
 
 void Watchdog::count_time() {
@@ -320,17 +324,25 @@ Failure Watchdog::timeout(std::uint64_t epoch) const {
       silent = rank;
     }
   }
-  std::string known;
+  std::string text = fmt::format("{}: timed out after {} s{}", queue_.text_of(queue_.head()), seconds(fail_after()),
+                                 cause_of_wait(missing, epoch));
+  // what does not fit into the message to other ranks is cut, but no rank may be named without its wait
+  constexpr std::size_t room = FailureRecord::text_bytes - 100;
+  std::vector<int> others;
   for (const auto& [operation, waits] : elsewhere) {
-    known += fmt::format("; {} wait{} in {}", ranks_phrase(waits.ranks), waits.ranks.size() == 1 ? "s" : "", operation);
+    std::string wait = wait_phrase(waits.ranks) + std::string(operation);
     if (!waits.awaited.empty())
-      known +=
-          fmt::format(", for {} there", ranks_phrase(std::vector<int>(waits.awaited.begin(), waits.awaited.end())));
+      wait += fmt::format(", for {} there", ranks_phrase(std::vector<int>(waits.awaited.begin(), waits.awaited.end())));
+    if (text.size() + wait.size() <= room) {
+      text += wait;
+    } else {
+      others.insert(others.end(), waits.ranks.begin(), waits.ranks.end());
+    }
   }
+  std::sort(others.begin(), others.end());
+  if (!others.empty()) text += wait_phrase(others) + "other calls";
   const int first = missing.empty() ? -1 : missing.front();
-  return {Code::deadline_exceeded,
-          fmt::format("{}: timed out after {} s{}{}", queue_.text_of(queue_.head()), seconds(fail_after()),
-                      cause_of_wait(missing, epoch), known),
+  return {Code::deadline_exceeded, std::move(text),
           queue_.context_of(silent.value_or(first))};  // a rank that waits elsewhere is seldom the cause
 }
 

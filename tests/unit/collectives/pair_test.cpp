@@ -187,6 +187,31 @@ TEST(Messages, that_a_rank_waits_for_are_named_to_ranks_that_wait_for_it_in_a_co
       minutes_to_fail());
 }
 
+TEST(Messages, of_many_ranks_that_a_rank_waits_for_are_cut_to_what_other_ranks_are_told) {
+  if (!virtual_time::is_active()) return;  // all ranks must have come to their receives
+  constexpr int ranks = 9;
+  std::array<std::string, ranks> errors;
+  on_ranks(
+      std::vector<int>(ranks, 1),
+      [&](Communicator& comm) {
+        std::string& error = errors.at(static_cast<std::size_t>(comm.rank()));
+        if (comm.rank() < 2) {
+          error = error_of([&] { comm.barrier({.fail_after = std::chrono::milliseconds(1500)}); });
+          if (comm.rank() == 1) return;
+          for (int rank = 2; rank < ranks; ++rank) send(comm, rank, {1, 2, 3});
+        } else {
+          EXPECT_EQ(recv(comm, 0, 3), (std::vector<float>{1, 2, 3}));
+          error = error_of([&] { comm.barrier(); });
+        }
+      },
+      minutes_to_fail());
+  for (const std::string& error : errors) {
+    expect_all(error, {"waiting for ranks 2, 3, 4, 5, 6, 7, 8",
+                       "rank 2 waits in recv #0 of communicator from rank 0 to rank 2", "8 wait in other calls"});
+    EXPECT_TRUE(error.ends_with(" wait in other calls")) << error;
+  }
+}
+
 /// The receiver accepts while the sender does nothing; then the sender gives up before it looks.
 void check_receiver_that_comes_after(std::chrono::microseconds time) {
   std::latch is_offered(1);

@@ -269,12 +269,12 @@ leaks_of_mpi() {
 lane_clang() {
   clang_environment
   suites='of unit without slow results'
-  targets='tests/mpi/mpi-communicator tests/mpi/mpi-memory tests/mpi/mpi-processes tests/conformance/mpi-conformance'
+  targets='tests/mpi/mpi-communicator tests/mpi/mpi-memory tests/mpi/mpi-processes'
   build_clang clang || return
   run_with="env $for_clang" check clang build-clang format tidy
   check clang-unit build-clang --suite unit --no-suite slow --no-suite results --timeout-multiplier 4
   leaks_of_mpi
-  check clang-mpi build-clang --timeout-multiplier 4 communicator-1 communicator-2 communicator-messages-2 memory-2 processes-2 conformance-2
+  check clang-mpi build-clang --timeout-multiplier 4 communicator-1 communicator-2 communicator-messages-2 memory-2 processes-2
 }
 
 lane_tidy() {
@@ -310,16 +310,17 @@ lane_tsan() {
   build_tsan tsan && check tsan build-tsan --suite threads --no-suite results --timeout-multiplier 6
 }
 
-# All of the unit tests under each sanitizer, and without the leak checker, through which their parts have been, the small programs of apps/.
+# All of the unit tests under each sanitizer, and without the leak checker, through which their parts have been, the small programs of apps/
+# and the conformance cases on ranks.
 lane_sanitizers() {
   (
     clang_environment
-    targets='unit-programs user-programs'
+    targets='unit-programs user-programs tests/conformance/mpi-conformance'
     build_clang sanitizers || return
     check clang-fakes build-clang --suite unit --timeout-multiplier 4
     export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
     leaks_of_mpi
-    check clang-apps build-clang --timeout-multiplier 4 programs examples
+    check clang-apps build-clang --timeout-multiplier 4 programs examples conformance-2
   )
   tsan_environment
   suites='of threads'

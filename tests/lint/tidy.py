@@ -109,6 +109,11 @@ def is_of_joining(output):
         all(hidden.endswith('.cpp') and hidden != place for place, hidden in shadows)
 
 
+def checks_of(configuration):
+    """What .clang-tidy checks, without the folders whose headers it checks."""
+    return [line for line in configuration.splitlines() if not line.startswith('HeaderFilterRegex')]
+
+
 def recent_sources(source, build):
     """The sources to check, as parts of paths. All, if git does not know what has changed: without a repository, and in one of one commit."""
     try:
@@ -116,7 +121,7 @@ def recent_sources(source, build):
         files = changed.changed_files(source, base)[0] if base else {'.clang-tidy'}
     except (OSError, subprocess.CalledProcessError):
         files = {'.clang-tidy'}
-    if '.clang-tidy' in files:
+    if '.clang-tidy' in files and (base is None or checks_of(changed.git(source, 'show', f'{base}:.clang-tidy')) != checks_of(text_of(source, '.clang-tidy'))):
         return ['']
     return changed.tidy_sources(changed.read_build(source, build), files)
 

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <thread>
 #include <utility>
@@ -288,6 +289,12 @@ void hold_in_work() {
 
 constexpr detail::TestHooks holds_in_work{.at_turn = hold_in_work};
 
+/// In one call of the C library: a loop over millions of elements takes seconds with a sanitizer.
+bool are_all(const std::vector<float>& values, float value) {
+  return values.front() == value &&
+         std::memcmp(values.data(), values.data() + 1, (values.size() - 1) * sizeof(float)) == 0;
+}
+
 /// Rank 2 is late in the middle of its work in the memory of the others: the others get their memory back when it has
 /// left it, and it has no result.
 void check_late_in_work(StoppedThread::Call call, int turn) {
@@ -311,8 +318,8 @@ void check_late_in_work(StoppedThread::Call call, int turn) {
           values.assign(values.size(), -1.0f);
           result.assign(result.size(), -2.0f);
           while (!held.has_gone) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-          EXPECT_EQ(std::count(values.begin(), values.end(), -1.0f), count);
-          EXPECT_EQ(std::count(result.begin(), result.end(), -2.0f), 3 * count);
+          EXPECT_TRUE(are_all(values, -1.0f));
+          EXPECT_TRUE(are_all(result, -2.0f));
         }
         int tries = 0;
         while (StoppedThread::fails([&] { comm.barrier(long_deadline()); })) ASSERT_LT(++tries, 200);

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <latch>
@@ -194,21 +195,25 @@ TEST(EngineFault, during_an_operation_that_knows_what_moves_leaves_a_communicato
   check_that_the_next_works({.advance = []() -> bool { throw std::length_error("too long"); }}, "too long");
 }
 
-/// Rank 1 completes an operation that fails on the others.
-void diverge(Engine& engine, int rank) {
+/// Rank 1 completes an operation that then fails on the others.
+void diverge(Engine& engine, int rank, std::atomic<bool>& is_complete) {
   engine.run(scripted());
-  const auto operation = scripted({.advance = [rank] { return rank == 1; }});
-  operation->set_fail_after(std::chrono::seconds(virtual_time::is_active() ? 1 : 20));
-  const std::string error = error_of([&] { engine.run(operation); });
+  const auto advance = [rank, &is_complete] {
+    if (is_complete) throw Error(Code::unavailable, "out of shared memory");
+    return rank == 1;
+  };
+  const std::string error = error_of([&] { engine.run(scripted({.advance = advance})); });
   EXPECT_EQ(error == "none", rank == 1) << error;
   if (rank == 1) {
+    is_complete = true;
     EXPECT_NE(error_of([&] { engine.run(scripted()); }), "none");
   }
 }
 
 TEST(EngineRetry, of_different_operations_is_refused_until_all_ranks_recover) {
-  on_engines(3, {.fail_ms = 240'000}, [](Engine& engine, int rank) {
-    diverge(engine, rank);
+  std::atomic<bool> is_complete = false;
+  on_engines(3, {.fail_ms = 240'000}, [&](Engine& engine, int rank) {
+    diverge(engine, rank, is_complete);
     EXPECT_EQ(engine.completed(), rank == 1 ? 2 : 1);
     for (int i = 0; i < 2; ++i) {
       expect_all(error_of([&] { engine.run(scripted()); }),

@@ -330,7 +330,9 @@ TEST(SeveralNodes, exchange_uneven_parts_with_one_message_for_each_other_node) {
 
 /// So many that small parts travel in several rounds, and large ones in one.
 TEST(SeveralNodes, exchange_parts_of_every_size) {
-  for (const auto& leaders : {nodes_of(13, 1), nodes_of(24, 1), nodes_of(9, 2), nodes_of(12, 3)}) {
+  std::vector<std::vector<int>> layouts = {nodes_of(13, 1), nodes_of(12, 3)};
+  if (!is_quick()) layouts.insert(layouts.end(), {nodes_of(24, 1), nodes_of(9, 2)});
+  for (const auto& leaders : layouts) {
     for (const bool carries : {true, false}) {
       on_nodes(one_replica_each(leaders), {.carries = carries}, [](Communicator& comm) {
         CommunicatorAccess::set_test_hooks(comm, &delays_and_hidden_memory);
@@ -358,6 +360,7 @@ TEST(SeveralNodes, writes_nothing_if_a_late_node_makes_another_call) {
       EveryKind every(comm);
       for (unsigned kind = 0; kind < EveryKind::kinds; ++kind) {
         for (unsigned other = 0; other < EveryKind::kinds; ++other) {
+          if (is_quick() && (kind + other) % 4 != 0) continue;
           comm.barrier();
           const bool is_late = comm.rank() >= 3;
           if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(4));

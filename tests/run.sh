@@ -69,8 +69,8 @@ lines=--param=ggc-min-heapsize=524288
 case ${CXX:-} in *clang*) lines= ;; esac
 
 jobs=$(nproc 2>/dev/null || echo 2)
-# Many tests wait for deadlines: one more than there are processors keeps these busy.
-tests_at_once=$((jobs + 1))
+# Many tests wait for deadlines: two more than there are processors keep these busy.
+tests_at_once=$((jobs + 2))
 counts=$(mktemp)
 has_built=$(mktemp)
 trap 'rm -f "$counts" "$has_built"' EXIT

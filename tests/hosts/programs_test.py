@@ -26,8 +26,8 @@ def passes(program, ranks):
 
 
 def layouts(program):
-    """The layouts of a program. Slow programs whose results do not depend on the number of hosts run on two only."""
-    return ([2, 2], [2, 1, 1]) if 'communicator' in program else ([2, 2],)
+    """The layouts of a program. Slow programs whose results do not depend on the number of hosts run on two only, all in a quick run."""
+    return ([2, 2], [2, 1, 1]) if 'communicator' in program and 'QUICK_TESTS' not in os.environ else ([2, 2],)
 
 
 sys.exit(tap.run_cases([(f'{os.path.basename(program)} with {"+".join(map(str, ranks))} ranks', passes(program, ranks))

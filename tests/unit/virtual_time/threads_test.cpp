@@ -10,8 +10,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -247,6 +249,31 @@ TEST(VirtualThreads, notify_one_waiting_thread_or_all) {
   condition.notify_all();
   threads.clear();
   EXPECT_EQ(woken, 3);
+}
+
+/// The number of processors on which the calling thread may really run.
+int real_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return syscall(SYS_sched_getaffinity, 0, sizeof(set), &set) > 0 ? CPU_COUNT(&set) : -1;
+}
+
+TEST(VirtualThreads, take_turns_on_one_processor_and_see_all) {
+  const unsigned all = std::thread::hardware_concurrency();
+  const int before = real_processors();
+  {
+    VirtualRun run;
+    std::jthread other([all] {
+      EXPECT_EQ(real_processors(), 1);
+      EXPECT_EQ(std::thread::hardware_concurrency(), all);
+    });
+  }
+  EXPECT_EQ(real_processors(), before);
+  VirtualRun run({.processors = 5});
+  EXPECT_EQ(std::thread::hardware_concurrency(), 5U);
+  cpu_set_t seen;
+  EXPECT_EQ(sched_getaffinity(0, sizeof(seen), &seen), 0);
+  EXPECT_EQ(CPU_COUNT(&seen), 5);
 }
 
 TEST(VirtualThreads, wait_for_descriptors) {

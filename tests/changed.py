@@ -6,6 +6,7 @@
   changed.py BASE BUILD     prints the choice and its reasons, and writes lists to BUILD/changed/: tests, targets, tidy, format, headers;
                             the file `plain` exists if the whole plain lane is needed
   changed.py --recent       prints the commit since which CI checks changed files
+  changed.py --recent LANE  prints LANE, if a file that it depends on has changed since then, or git cannot tell: a lane of RECENT
 
 A change is the difference between the commit BASE and the working tree, with files that git does not know yet. Files that the compiler reads
 affect tests by the dependencies that ninja has recorded: from a file to objects, from objects to programs. Nearly every program is linked
@@ -44,6 +45,13 @@ KINDS = [
     (r'tests/(meson\.build|support/.*|[^/]*)', ALL, ''),
     (r'(tests|apps|bench)/.*/.*', DEFINED, ''),
 ]
+
+# Lanes that CI leaves out if no such file has changed lately: `kernels` tests what plain tests, compiled for other processors and GPUs.
+RECENT = {
+    'kernels': r'(include/lockstep|lib)/(core|device)/.*|lib/(kernels|bindings/(cuda|nccl))/.*|tests/(unit/(kernels|device)|gpu)/.*|'
+               r'tests/support/.*kernels.*|tests/lint/(registers|architectures|exports|needed)\.py|'
+               r'(|lib/|tests/|tests/unit/|tests/lint/)meson\.build|meson_options\.txt|tests/(run\.sh|packages)',
+}
 
 
 def lane_of(suites):
@@ -248,6 +256,12 @@ def recent_base(source):
     return old or parent or None
 
 
+def is_needed(source, lane):
+    """Whether CI must run a lane of RECENT."""
+    base = recent_base(source)
+    return base is None or any(re.fullmatch(RECENT[lane], path) for path in changed_files(source, base)[0])
+
+
 def statements(text):
     """{output: inputs} of the build statements of a build.ninja, without order-only inputs."""
     found = {}
@@ -371,6 +385,9 @@ def main():
     source = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
     if sys.argv[1:] == ['--recent']:
         print(recent_base(source) or '')
+        return
+    if sys.argv[1] == '--recent':
+        print(sys.argv[2] if is_needed(source, sys.argv[2]) else '')
         return
     base, folder = sys.argv[1], os.path.realpath(sys.argv[2])
     changed, new = changed_files(source, base)

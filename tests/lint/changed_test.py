@@ -133,16 +133,22 @@ def made_up_build():
 def history(checks):
     """The commit since which CI checks files, in a repository with commits of given days."""
     with tempfile.TemporaryDirectory() as folder:
-        def commit(day):
+        def commit(day, path=None):
             when = f'{1700000000 + day * 24 * 3600} +0000'
             names = {f'GIT_{who}_{what}': 'x' for who in ('AUTHOR', 'COMMITTER') for what in ('NAME', 'EMAIL')}
             env = {**os.environ, **names, 'GIT_AUTHOR_DATE': when, 'GIT_COMMITTER_DATE': when}
+            if path:
+                os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
+                with open(os.path.join(folder, path), 'w', encoding='utf-8') as file:
+                    file.write(str(day))
+                changed.git(folder, 'add', path)
             subprocess.run(['git', '-C', folder, 'commit', '--quiet', '--allow-empty', '--message', str(day)], check=True, env=env)
             return changed.git(folder, 'rev-parse', 'HEAD').strip()
 
         subprocess.run(['git', 'init', '--quiet', folder], check=True)
         commit(0)
         checks.check('of one commit, CI checks all files', changed.recent_base(folder) is None)
+        checks.check('and runs all lanes', changed.is_needed(folder, 'kernels'))
         second = commit(0)
         third = commit(1)
         commit(1.5)
@@ -151,6 +157,12 @@ def history(checks):
         commit(2.5)
         checks.check('it checks what differs from the newest commit that is two days older', changed.recent_base(folder) == second,
                      changed.recent_base(folder))
+        commit(3, 'lib/strategy/scope.cpp')
+        checks.check('it leaves out a lane for other files', not changed.is_needed(folder, 'kernels'))
+        commit(3.5, 'lib/kernels/sum.cpp')
+        checks.check('it runs a lane for its files', changed.is_needed(folder, 'kernels'))
+        commit(5.6)
+        checks.check('until two days later', not changed.is_needed(folder, 'kernels'))
 
 
 def main():

@@ -188,6 +188,10 @@ class Judge {
       if (has_fault_now) begin = std::max(begin, *outcome(fault.rank).fault_at);
       if (has_fault_now || (scenario_.recovers_at_once && !takes_part)) culprits.push_back(fault.rank);
     }
+    // without memory in the creation of a communicator, other ranks may have none, either
+    for (int other = 0; other < scenario_.ranks() && !culprits.empty(); ++other) {
+      if (!outcome(other).has_communicator && !contains(culprits, other)) culprits.push_back(other);
+    }
     std::chrono::nanoseconds time = time_to_notice(*seen.after);
     for (int other = 0; other < scenario_.ranks() && scenario_.recovers_at_once; ++other) {
       if (outcome(other).recovers_at || !has_completed(outcome(other)) || outcome(other).failure) continue;

@@ -203,6 +203,19 @@ TEST(Specification, finds_a_rank_without_memory_that_others_wait_for) {
   EXPECT_TRUE(one.finds("after recover"));
 }
 
+TEST(Specification, permits_the_name_of_a_rank_that_has_no_communicator) {
+  Case one;
+  one.scenario.recovers_at_once = true;
+  one.scenario.faults.front().kind = FaultKind::lacks_memory;
+  for (Outcome& outcome : one.report.ranks)
+    outcome.failure = {1, Code::unavailable, "rank 1 failed at job.cpp:9: std::bad_alloc", 1, 150ms};
+  one.report.ranks[1].has_communicator = false;
+  one.report.ranks[0].after = {1, Code::unavailable, "recover: rank 2 has destroyed its communicator", 2, 160ms};
+  EXPECT_TRUE(one.finds("rank 2, which did its part"));
+  one.report.ranks[2].has_communicator = false;
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+}
+
 TEST(SpecificationOfMessages, permits_the_shortage_of_the_other_end) {
   CaseOfMessages one;
   const std::string shortage = "rank 1 failed at job.cpp:9: std::bad_alloc";

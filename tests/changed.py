@@ -48,9 +48,9 @@ KINDS = [
 
 # Lanes that CI leaves out if no such file has changed lately: `kernels` tests what plain tests, compiled for other processors and GPUs.
 RECENT = {
-    'kernels': r'(include/lockstep|lib)/(core|device)/.*|lib/(kernels|bindings/(cuda|nccl))/.*|tests/(unit/(kernels|device)|gpu)/.*|'
-               r'tests/support/.*kernels.*|tests/lint/(registers|architectures|exports|needed)\.py|'
-               r'(|lib/|tests/|tests/unit/|tests/lint/)meson\.build|meson_options\.txt|tests/(run\.sh|packages)',
+    'kernels': r'(include/lockstep|lib)/(base|core|device)/.*|lib/(kernels|bindings/(cuda|nccl))/.*|lib/schedule/canonical_tree\..*|'
+               r'tests/(unit/(kernels|device)|support)/.*|tests/lint/(registers|architectures|exports|needed)\.py|'
+               r'(|lib/|tests/|tests/unit/|tests/lint/)meson\.build|meson_options\.txt|tests/[^/]*\.(py|sh|env)|tests/packages|\.ci/.*',
 }
 
 
@@ -248,18 +248,26 @@ def changed_files(source, base):
     return set(status) | set(untracked), {path for path, kind in status.items() if kind == 'A'} | set(untracked)
 
 
-def recent_base(source):
-    """The newest commit that is two days older than HEAD or more; HEAD's parent if there is none; None if the clone has no parent."""
+def old_commit(source):
+    """The newest commit that is two days older than HEAD or more; empty if there is none. Of a merge, the first parent is looked at."""
     newest = int(git(source, 'show', '--no-patch', '--format=%ct', 'HEAD'))
-    old = git(source, 'rev-list', '--max-count=1', f'--before={newest - 2 * 24 * 3600}', 'HEAD').strip()
+    return git(source, 'rev-list', '--first-parent', '--max-count=1', f'--before={newest - 2 * 24 * 3600}', 'HEAD').strip()
+
+
+def recent_base(source):
+    """What old_commit returns; HEAD's parent if there is none; None if the clone has no parent."""
+    old = old_commit(source)
     parent = subprocess.run(['git', '-C', source, 'rev-parse', '--quiet', '--verify', 'HEAD^'], capture_output=True, text=True).stdout.strip()
     return old or parent or None
 
 
 def is_needed(source, lane):
-    """Whether CI must run a lane of RECENT."""
-    base = recent_base(source)
-    return base is None or any(re.fullmatch(RECENT[lane], path) for path in changed_files(source, base)[0])
+    """Whether CI must run a lane of RECENT: also if git does not know, or the history has no commit of two days ago."""
+    try:
+        old = old_commit(source)
+        return not old or any(re.fullmatch(RECENT[lane], path) for path in changed_files(source, old)[0])
+    except (OSError, subprocess.CalledProcessError):
+        return True
 
 
 def statements(text):

@@ -12,7 +12,6 @@
 #include <sched.h>
 #include <sys/sysinfo.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <ctime>
@@ -76,6 +75,8 @@ void use_all_processors() noexcept {
   is_bound = false;
 }
 
+void look_again() noexcept { last_look = look(); }
+
 bool must_move() noexcept {
   if (!is_bound || read(CLOCK_MONOTONIC) - last_look.real < time_between_looks) return false;
   const Look before = last_look;
@@ -99,17 +100,16 @@ extern "C" {
 
 int sched_getaffinity(pid_t thread, std::size_t bytes, cpu_set_t* set) noexcept {
   cpu_set_t made;
-  const cpu_set_t* const found = seen(made);
-  if (found == nullptr) return real_sched_getaffinity(thread, bytes, set);
+  const cpu_set_t* const found = thread == 0 ? seen(made) : nullptr;
+  if (found == nullptr || bytes < sizeof(*found)) return real_sched_getaffinity(thread, bytes, set);
   std::memset(set, 0, bytes);
-  std::memcpy(set, found, std::min(bytes, sizeof(*found)));
+  std::memcpy(set, found, sizeof(*found));
   return 0;
 }
 
 int get_nprocs() noexcept {
-  cpu_set_t made;
-  const cpu_set_t* const found = seen(made);
-  return found == nullptr ? real_get_nprocs() : CPU_COUNT(found);
+  const Scheduler* const run = active();
+  return run == nullptr || run->processors() == 0 ? real_get_nprocs() : run->processors();
 }
 
 }  // extern "C"

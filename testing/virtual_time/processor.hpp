@@ -14,6 +14,8 @@ namespace lockstep::virtual_time::detail {
 void use_one_processor() noexcept;
 /// The calling thread may run on all processors that it had before.
 void use_all_processors() noexcept;
+/// In the child of a fork, whose processor time begins anew.
+void look_again() noexcept;
 /// Whether other processes take so much of this processor that the run should move. Then the next one of the program is
 /// chosen, and each thread must be bound to it.
 [[nodiscard]] bool must_move() noexcept;

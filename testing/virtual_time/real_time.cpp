@@ -25,6 +25,7 @@ void continue_group(int) {}
 std::optional<std::chrono::nanoseconds> stopped_since(int) { return std::nullopt; }
 std::uint64_t turns_of_group(int) { return 0; }
 void preempt() {}
+void print_stacks() {}
 VirtualRun::VirtualRun(const Options&) {}
 VirtualRun::~VirtualRun() { end(); }
 int VirtualRun::end() { return 0; }

@@ -140,6 +140,10 @@ void preempt() {
   if (Scheduler* const run = detail::active()) run->preempt();
 }
 
+void print_stacks() {
+  if (Scheduler* const run = detail::active()) run->print_stacks(detail::self);
+}
+
 VirtualRun::VirtualRun(const Options& options) {
   if (runs.load() % 2 == 1) {
     detail::print_line("virtual time: a run exists already");

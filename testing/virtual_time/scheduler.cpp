@@ -227,6 +227,8 @@ void Scheduler::forget_others() noexcept {
     if (&threads_[i] != self) threads_[i].state = State::unused;
   }
   blocked_ = 0;
+  self->id.store(gettid(), std::memory_order_relaxed);
+  look_again();
 }
 
 void Scheduler::make_ready(Thread& thread, bool timed_out) noexcept {

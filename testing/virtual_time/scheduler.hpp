@@ -111,6 +111,7 @@ class Scheduler {
   /// In the child of a fork, which has one thread.
   void forget_others() noexcept;
 
+  void print_stacks(const Thread* without) noexcept;
   /// Prints the reason and the stacks of all threads, and ends the process.
   [[noreturn]] void fail(const char* reason);
   /// From the thread that watches the real time.
@@ -127,7 +128,6 @@ class Scheduler {
   std::uint64_t next_random() noexcept;
   bool wake_by_descriptors(int timeout_ms);
   void advance();
-  void print_stacks(const Thread* without) noexcept;
   [[nodiscard]] std::size_t count_others() const noexcept;
 
   std::array<Thread, most_threads> threads_;

@@ -74,6 +74,8 @@ void continue_group(int group);
 [[nodiscard]] std::uint64_t turns_of_group(int group);
 /// Gives other threads that are ready a turn. No time passes.
 void preempt();
+/// Prints the stacks of the other threads of the run.
+void print_stacks();
 
 /// A run in virtual time: from the construction to the destruction, the constructing thread and the threads that it and
 /// they create take turns. A deadlock prints the stack of every thread and ends the process with status 1.

@@ -118,10 +118,11 @@ def recent_sources(source, build):
     """The sources to check, as parts of paths. All, if git does not know what has changed: without a repository, and in one of one commit."""
     try:
         base = changed.recent_base(source)
-        files = changed.changed_files(source, base)[0] if base else {'.clang-tidy'}
+        files = changed.changed_files(source, base)[0] if base else None
+        if files is None or '.clang-tidy' in files and \
+                checks_of(changed.git(source, 'show', f'{base}:.clang-tidy')) != checks_of(text_of(source, '.clang-tidy')):
+            return ['']
     except (OSError, subprocess.CalledProcessError):
-        files = {'.clang-tidy'}
-    if '.clang-tidy' in files and (base is None or checks_of(changed.git(source, 'show', f'{base}:.clang-tidy')) != checks_of(text_of(source, '.clang-tidy'))):
         return ['']
     return changed.tidy_sources(changed.read_build(source, build), files)
 

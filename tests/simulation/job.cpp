@@ -244,6 +244,7 @@ class Job {
       if (virtual_time::now() > limit) break;
       std::this_thread::sleep_for(milliseconds(10));
     }
+    if (trace_) virtual_time::print_stacks();
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (!has_come(rank))
         report_.hangs.push_back(fmt::format("rank {} in operation {}", rank, outcome(rank).completed));

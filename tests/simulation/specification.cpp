@@ -189,8 +189,10 @@ class Judge {
       if (has_fault_now || (scenario_.recovers_at_once && !takes_part)) culprits.push_back(fault.rank);
     }
     // without memory in the creation of a communicator, other ranks may have none, either
-    for (int other = 0; other < scenario_.ranks() && !culprits.empty(); ++other) {
-      if (!outcome(other).has_communicator && !contains(culprits, other)) culprits.push_back(other);
+    const auto has_none = [this](int each) { return !outcome(each).has_communicator; };
+    const bool is_of_creation = std::any_of(culprits.begin(), culprits.end(), has_none);
+    for (int other = 0; other < scenario_.ranks() && is_of_creation; ++other) {
+      if (has_none(other) && !contains(culprits, other)) culprits.push_back(other);
     }
     std::chrono::nanoseconds time = time_to_notice(*seen.after);
     for (int other = 0; other < scenario_.ranks() && scenario_.recovers_at_once; ++other) {
@@ -254,8 +256,10 @@ class Judge {
       const std::string wait = wait_of(failure.text, own_number(part, name));
       if (!can_wait_elsewhere_ || wait.empty() || contains(followed, name)) return false;
       followed.push_back(name);
-      // the text may have no room for what ranks wait for
-      if (names_culprit || wait.ends_with(" in other calls")) return true;
+      // a long text may have no room for what ranks wait for
+      constexpr std::size_t long_text = 300;
+      const bool is_cut = wait.ends_with(" in other calls") && failure.text.size() > long_text;
+      if (names_culprit || is_cut) return true;
       std::vector<int> awaited = awaited_in(wait);
       if (const std::vector<int>* const other = part_in(wait)) {
         for (int& each : awaited) each = rank_of(*other, each);

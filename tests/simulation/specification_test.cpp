@@ -241,6 +241,9 @@ TEST(SpecificationOfMessages, permits_the_name_of_a_rank_that_waits_for_a_culpri
   one.report.ranks[2].failure->text += "; rank 3 waits in recv #0 from rank 1 to rank 3";
   EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
   one.report.ranks[2].failure->text = begin + "; ranks 0, 3 wait in other calls";
+  EXPECT_TRUE(one.finds("which did its part"));
+  one.report.ranks[2].failure->text =
+      begin + ", which is a long text" + std::string(200, '.') + "; ranks 0, 3 wait in other calls";
   EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
 }
 

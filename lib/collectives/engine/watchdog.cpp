@@ -37,6 +37,8 @@ std::string wait_phrase(const std::vector<int>& ranks) {
   return fmt::format("; {} wait{} in ", ranks_phrase(ranks), ranks.size() == 1 ? "s" : "");
 }
 
+std::string in_other_calls(const std::vector<int>& ranks) { return wait_phrase(ranks) + "other calls"; }
+
 }  // namespace
 
 void Watchdog::count_time() {
@@ -326,21 +328,26 @@ Failure Watchdog::timeout(std::uint64_t epoch) const {
   }
   std::string text = fmt::format("{}: timed out after {} s{}", queue_.text_of(queue_.head()), seconds(fail_after()),
                                  cause_of_wait(missing, epoch));
-  // what does not fit into the message to other ranks is cut, but no rank may be named without its wait
-  constexpr std::size_t room = FailureRecord::text_bytes - 100;
+  // What does not fit into the message to other ranks, behind what these say before it, is cut; but no rank may be
+  // named without its wait.
+  constexpr std::size_t room = FailureRecord::text_bytes - 80;
   std::vector<int> others;
+  for (const auto& [operation, waits] : elsewhere) others.insert(others.end(), waits.ranks.begin(), waits.ranks.end());
+  std::sort(others.begin(), others.end());
   for (const auto& [operation, waits] : elsewhere) {
     std::string wait = wait_phrase(waits.ranks) + std::string(operation);
     if (!waits.awaited.empty())
       wait += fmt::format(", for {} there", ranks_phrase(std::vector<int>(waits.awaited.begin(), waits.awaited.end())));
-    if (text.size() + wait.size() <= room) {
-      text += wait;
-    } else {
-      others.insert(others.end(), waits.ranks.begin(), waits.ranks.end());
-    }
+    std::vector<int> rest;
+    std::set_difference(others.begin(), others.end(), waits.ranks.begin(), waits.ranks.end(), std::back_inserter(rest));
+    if (text.size() + wait.size() + (rest.empty() ? 0 : in_other_calls(rest).size()) > room) continue;
+    text += wait;
+    others = std::move(rest);
   }
-  std::sort(others.begin(), others.end());
-  if (!others.empty()) text += wait_phrase(others) + "other calls";
+  if (!others.empty()) {
+    const std::string wait = in_other_calls(others);
+    text += text.size() + wait.size() <= room ? wait : fmt::format("; {} of them wait in other calls", others.size());
+  }
   const int first = missing.empty() ? -1 : missing.front();
   return {Code::deadline_exceeded, std::move(text),
           queue_.context_of(silent.value_or(first))};  // a rank that waits elsewhere is seldom the cause

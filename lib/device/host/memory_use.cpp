@@ -18,7 +18,7 @@ namespace {
 struct Uses {
   Mutex mutex;
   std::vector<const MemoryUse*> all LOCKSTEP_GUARDED_BY(mutex);
-  std::atomic<std::size_t> count{0};  // number of elements of `all`
+  std::atomic<std::size_t> count{0};  // of the elements of `all`, but for one that is just being added or removed
 };
 Uses& uses() {
   static auto* const value = new Uses;  // never destroyed: tensors may be freed during static destruction
@@ -35,14 +35,18 @@ bool overlap(const MemoryBlock& a, const MemoryBlock& b) {
 
 MemoryUse::MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks)
     : user_(std::move(user)), blocks_(std::move(blocks)) {
-  const MutexLock lock(uses().mutex);
-  uses().all.push_back(this);
+  {
+    const MutexLock lock(uses().mutex);
+    uses().all.push_back(this);
+  }
   ++uses().count;
 }
 
 MemoryUse::~MemoryUse() {
-  const MutexLock lock(uses().mutex);
-  std::erase(uses().all, this);
+  {
+    const MutexLock lock(uses().mutex);
+    std::erase(uses().all, this);
+  }
   --uses().count;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/processor.hpp"
 #include "races/races.hpp"
+#include "simulation/allocations.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -132,6 +133,7 @@ std::vector<std::unique_ptr<detail::NodeGroup>> NodeMemories::groups(const std::
 }
 
 std::byte* NodeMemories::allocate(int rank, std::size_t bytes) {
+  const CodeOf code(CodeOf::simulation);
   bytes = block_bytes(bytes);
   auto& free = ranks_[static_cast<std::size_t>(rank)].free;
   const auto first = std::find_if(free.begin(), free.end(), [bytes](const auto& each) { return each.second >= bytes; });
@@ -146,6 +148,7 @@ std::byte* NodeMemories::allocate(int rank, std::size_t bytes) {
 
 /// Blocks next to each other are not joined: memory is plenty. A block that has left shared memory is not used again.
 void NodeMemories::free(std::byte* data, std::size_t bytes) noexcept {
+  const CodeOf code(CodeOf::simulation);
   bytes = block_bytes(bytes);
   races::wrote(data, bytes);
   const auto place = static_cast<std::size_t>(data - views_);

@@ -35,28 +35,31 @@ bool overlap(const MemoryBlock& a, const MemoryBlock& b) {
 
 MemoryUse::MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks)
     : user_(std::move(user)), blocks_(std::move(blocks)) {
+  Uses& known = uses();
   {
-    const MutexLock lock(uses().mutex);
-    uses().all.push_back(this);
+    const MutexLock lock(known.mutex);
+    known.all.push_back(this);
   }
-  ++uses().count;
+  ++known.count;
 }
 
 MemoryUse::~MemoryUse() {
+  Uses& known = uses();
   {
-    const MutexLock lock(uses().mutex);
-    std::erase(uses().all, this);
+    const MutexLock lock(known.mutex);
+    std::erase(known.all, this);
   }
-  --uses().count;
+  --known.count;
 }
 
 bool has_no_user(const void* data, std::size_t bytes) noexcept {
-  if (uses().count.load(std::memory_order_acquire) == 0) return true;
+  Uses& known = uses();
+  if (known.count.load(std::memory_order_acquire) == 0) return true;
   try {
     std::vector<std::shared_ptr<MemoryUser>> users;
     {
-      const MutexLock lock(uses().mutex);
-      for (const MemoryUse* const use : uses().all) {
+      const MutexLock lock(known.mutex);
+      for (const MemoryUse* const use : known.all) {
         const auto is_block = [&](const MemoryBlock& block) { return overlap(block, {data, bytes}); };
         if (std::any_of(use->blocks_->begin(), use->blocks_->end(), is_block)) users.push_back(use->user_);
       }

@@ -39,6 +39,36 @@ std::string wait_phrase(const std::vector<int>& ranks) {
 
 std::string in_other_calls(const std::vector<int>& ranks) { return wait_phrase(ranks) + "other calls"; }
 
+/// Ranks that wait in an operation of another communicator.
+struct Elsewhere {
+  std::vector<int> ranks;
+  std::set<int> awaited;  ///< ranks of the other communicator
+};
+using WaitsElsewhere = std::map<std::string_view, Elsewhere>;  // by the operation
+
+/// What does not fit into the message to other ranks, behind what these say before it, is cut; but no rank may be named
+/// without its wait.
+void add_waits(const WaitsElsewhere& elsewhere, std::string& text) {
+  constexpr std::size_t room = FailureRecord::text_bytes - 80;
+  std::vector<int> others;
+  for (const auto& [operation, waits] : elsewhere) others.insert(others.end(), waits.ranks.begin(), waits.ranks.end());
+  std::sort(others.begin(), others.end());
+  for (const auto& [operation, waits] : elsewhere) {
+    std::string wait = wait_phrase(waits.ranks) + std::string(operation);
+    if (!waits.awaited.empty())
+      wait += fmt::format(", for {} there", ranks_phrase(std::vector<int>(waits.awaited.begin(), waits.awaited.end())));
+    std::vector<int> rest;
+    std::set_difference(others.begin(), others.end(), waits.ranks.begin(), waits.ranks.end(), std::back_inserter(rest));
+    if (text.size() + wait.size() + (rest.empty() ? 0 : in_other_calls(rest).size()) > room) continue;
+    text += wait;
+    others = std::move(rest);
+  }
+  if (!others.empty()) {
+    const std::string wait = in_other_calls(others);
+    text += text.size() + wait.size() <= room ? wait : fmt::format("; {} of them wait in other calls", others.size());
+  }
+}
+
 }  // namespace
 
 void Watchdog::count_time() {
@@ -311,11 +341,7 @@ std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64
 
 Failure Watchdog::timeout(std::uint64_t epoch) const {
   const std::vector<int> missing = missing_ranks(epoch);
-  struct Elsewhere {
-    std::vector<int> ranks;
-    std::set<int> awaited;  // ranks of the other communicator
-  };
-  std::map<std::string_view, Elsewhere> elsewhere;  // by the operation
+  WaitsElsewhere elsewhere;
   std::optional<int> silent;
   for (const int rank : missing) {
     if (const WaitElsewhere* const wait = control_.status(rank, epoch, queue_.sequence())) {
@@ -328,26 +354,7 @@ Failure Watchdog::timeout(std::uint64_t epoch) const {
   }
   std::string text = fmt::format("{}: timed out after {} s{}", queue_.text_of(queue_.head()), seconds(fail_after()),
                                  cause_of_wait(missing, epoch));
-  // What does not fit into the message to other ranks, behind what these say before it, is cut; but no rank may be
-  // named without its wait.
-  constexpr std::size_t room = FailureRecord::text_bytes - 80;
-  std::vector<int> others;
-  for (const auto& [operation, waits] : elsewhere) others.insert(others.end(), waits.ranks.begin(), waits.ranks.end());
-  std::sort(others.begin(), others.end());
-  for (const auto& [operation, waits] : elsewhere) {
-    std::string wait = wait_phrase(waits.ranks) + std::string(operation);
-    if (!waits.awaited.empty())
-      wait += fmt::format(", for {} there", ranks_phrase(std::vector<int>(waits.awaited.begin(), waits.awaited.end())));
-    std::vector<int> rest;
-    std::set_difference(others.begin(), others.end(), waits.ranks.begin(), waits.ranks.end(), std::back_inserter(rest));
-    if (text.size() + wait.size() + (rest.empty() ? 0 : in_other_calls(rest).size()) > room) continue;
-    text += wait;
-    others = std::move(rest);
-  }
-  if (!others.empty()) {
-    const std::string wait = in_other_calls(others);
-    text += text.size() + wait.size() <= room ? wait : fmt::format("; {} of them wait in other calls", others.size());
-  }
+  add_waits(elsewhere, text);
   const int first = missing.empty() ? -1 : missing.front();
   return {Code::deadline_exceeded, std::move(text),
           queue_.context_of(silent.value_or(first))};  // a rank that waits elsewhere is seldom the cause

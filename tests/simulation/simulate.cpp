@@ -207,7 +207,6 @@ class Search {
   void look_at(const Scenario& scenario, const Arguments& arguments, bool is_one) {
     if (arguments.trace) std::fputs(describe(scenario).c_str(), stdout);
     std::fflush(stdout);
-    end_text.fill('\0');
     std::snprintf(end_text.data(), end_text.size(), "seed %llu: the process ended\n",
                   static_cast<unsigned long long>(scenario.seed));
     const Report report = run(scenario, arguments.trace);

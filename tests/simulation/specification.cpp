@@ -189,10 +189,9 @@ class Judge {
       if (has_fault_now || (scenario_.recovers_at_once && !takes_part)) culprits.push_back(fault.rank);
     }
     // without memory in the creation of a communicator, other ranks may have none, either
-    const auto has_none = [this](int each) { return !outcome(each).has_communicator; };
-    const bool is_of_creation = std::any_of(culprits.begin(), culprits.end(), has_none);
+    const bool is_of_creation = any_lacks_communicator(culprits);
     for (int other = 0; other < scenario_.ranks() && is_of_creation; ++other) {
-      if (has_none(other) && !contains(culprits, other)) culprits.push_back(other);
+      if (!outcome(other).has_communicator && !contains(culprits, other)) culprits.push_back(other);
     }
     std::chrono::nanoseconds time = time_to_notice(*seen.after);
     for (int other = 0; other < scenario_.ranks() && scenario_.recovers_at_once; ++other) {
@@ -208,6 +207,10 @@ class Judge {
     if (failure.at > begin + time)
       add("rank {} fails to recover {:.3f} s after its failure: {}", rank,
           std::chrono::duration<double>(failure.at - begin).count(), failure.text);
+  }
+
+  [[nodiscard]] bool any_lacks_communicator(const std::vector<int>& ranks) const {
+    return std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return !outcome(rank).has_communicator; });
   }
 
   /// How long after the last fault the others fail at the latest. A rank that says itself that it takes no further
@@ -334,9 +337,8 @@ class Judge {
       const bool is_of_message =
           message_in(told(failure.text)) || (outcome(rank).of_message && tells_of_shortage(failure));
       if (is_of_message) continue;  // only its two ends get this error
-      const bool is_of_creation = std::any_of(culprits_.begin(), culprits_.end(),
-                                              [this](int culprit) { return !outcome(culprit).has_communicator; });
-      if (is_of_creation && failure.operation == 0) continue;  // the node of such a rank does not get its reason
+      if (any_lacks_communicator(culprits_) && failure.operation == 0)
+        continue;  // the node of such a rank does not get its reason
       compare(common_part(told(failure.text)), node_of(rank));
     }
     std::vector<std::string> operations;

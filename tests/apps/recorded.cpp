@@ -74,7 +74,7 @@ void wait_for_file(Communicator& comm, const char* file) {
   request.wait();
 }
 
-/// Both calls are under way before either is waited for, so that the records show them.
+/// Both calls are under way before either is waited for, so that the records of most runs show them.
 void swap_calls(Communicator& comm) {
   std::vector<float> first(4);
   std::vector<float> second(8);

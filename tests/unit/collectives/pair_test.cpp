@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <latch>
 
 namespace lockstep::test {
@@ -189,6 +190,7 @@ TEST(Messages, that_a_rank_waits_for_are_named_to_ranks_that_wait_for_it_in_a_co
 
 TEST(Messages, of_many_ranks_that_a_rank_waits_for_are_cut_to_what_other_ranks_are_told) {
   if (!virtual_time::is_active()) return;  // all ranks must have come to their receives
+  if (std::getenv("LOCKSTEP_SHARED_MEMORY") != nullptr) GTEST_SKIP() << "a rank awaits messages of few others";
   constexpr int ranks = 9;
   std::array<std::string, ranks> errors;
   on_ranks(

@@ -44,6 +44,7 @@ namespace lockstep::detail {
   MARK(late_loss)                                                                                  \
   MARK(death_told) /* to the ranks of other nodes */                                               \
   /* ranks that are late */                                                                        \
+  MARK(answer_while_abandoning)                                                                    \
   MARK(rank_in_earlier_epoch)                                                                      \
   MARK(rank_behind_others) /* the missing rank is named by a rank that waits for it */
 

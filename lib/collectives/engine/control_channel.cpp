@@ -54,10 +54,25 @@ void ControlChannel::poll() {
   while (poll_one()) {}
 }
 
+void ControlChannel::poll_while_abandoning() {
+  is_abandoning_ = true;
+  try {
+    poll();
+  } catch (...) {
+    is_abandoning_ = false;
+    throw;
+  }
+  is_abandoning_ = false;
+}
+
 bool ControlChannel::poll_one() {
-  const auto received = transport_.poll();
-  if (received) sort(*received);
-  return received.has_value();
+  for (; !untold_.empty() && untold_.back().second < epoch_; untold_.pop_back())
+    tell_end(untold_.back().first, untold_.back().second);
+  if (!unsorted_) unsorted_ = transport_.poll();
+  if (!unsorted_) return false;
+  sort(*unsorted_);
+  unsorted_.reset();
+  return true;
 }
 
 void ControlChannel::sort(const ReceivedMessage& received) {
@@ -68,8 +83,8 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     std::memcpy(&header, received.bytes.data(), sizeof(header));
     if (header.epoch < epoch_) return reached(Mark::late_header);
     const auto data = received.bytes.subspan(sizeof(header));
-    headers_.push_back({received.source, header, {data.begin(), data.end()}});
     Peer& peer = peers_[received.source];
+    headers_.push_back({received.source, header, {data.begin(), data.end()}});
     std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(header.epoch, header.sequence);
     return;
   }
@@ -79,29 +94,39 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     pair_messages_.push_back({received.source, control});
     return;
   }
+  note(received.source, control);
+  // last, so that nothing is noted twice if there is no memory
   if (control.kind == ControlKind::death) {
     gone_ranks_.push_back({control.failure.rank, false, control.failure.text.data(), control.epoch, control.sequence});
     return;
   }
-  if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.failure.ends == Ends::job))
+  // another rank may repeat the failure of a rank that ends the job
+  const bool ends_job = control.kind == ControlKind::abort && control.failure.ends == Ends::job;
+  if (control.kind == ControlKind::leave || (ends_job && control.failure.rank == received.source))
     gone_ranks_.push_back({received.source, true, control.failure.text.data(), control.epoch, control.sequence});
+}
+
+void ControlChannel::note(int source, const ControlMessage& control) {
   if (control.epoch < epoch_) {
     if (control.kind == ControlKind::heartbeat) {
       reached(Mark::late_heartbeat);
-      note_heartbeat(peers_[received.source], control);
-      tell_end(received.source, control.epoch);
+      note_heartbeat(peers_[source], control);
+      tell_end(source, control.epoch);
     } else if (control.kind == ControlKind::abort) {
       if (Failure failure = failure_of(control.failure); failure.is_loss()) {
         reached(Mark::late_loss);
-        late_loss_ = std::move(failure);
+        if (!late_loss_) late_loss_ = std::move(failure);
       }
     }
     return;
   }
-  Peer& peer = peers_[received.source];
+  Peer& peer = peers_[source];
   switch (control.kind) {
-    case ControlKind::summary: summaries_.push_back({received.source, control}); break;
-    case ControlKind::heartbeat: note_heartbeat(peer, control); break;
+    case ControlKind::summary: summaries_.push_back({source, control}); break;
+    case ControlKind::heartbeat:
+      if (is_abandoning_ && control.epoch == epoch_) untold_.emplace_back(source, epoch_);
+      note_heartbeat(peer, control);
+      break;
     case ControlKind::status:
       std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
       peer.status = {control.failure.text.data(), false, awaited_in(control)};
@@ -214,6 +239,8 @@ void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
 
 void ControlChannel::note_abort(const ControlMessage& control) {
   EpochEnd end{control.sequence, failure_of(control.failure)};
+  if (end.failure.is_loss() && end.failure.ends != Ends::communicator_here)
+    losses_.try_emplace(control.epoch, end.failure);
   const auto [entry, is_new] = aborts_.try_emplace(control.epoch, end);
   if (!is_new && end.sequence < entry->second.sequence) entry->second = std::move(end);
 }
@@ -292,6 +319,10 @@ void ControlChannel::enter_epoch(std::uint64_t epoch, EpochEnd end) {
   std::erase_if(headers_, is_old);
   std::erase_if(summaries_, is_old);
   aborts_.erase(aborts_.begin(), aborts_.lower_bound(epoch));
+  if (!losses_.empty() && losses_.begin()->first < epoch) {
+    if (!late_loss_) late_loss_ = std::move(losses_.begin()->second);
+    losses_.erase(losses_.begin(), losses_.lower_bound(epoch));
+  }
 }
 
 }  // namespace lockstep::detail

@@ -35,9 +35,13 @@ class ControlChannel {
  public:
   explicit ControlChannel(Transport& transport);
 
-  /// Receives all messages that have arrived.
+  /// Receives all messages that have arrived. If there is no memory for a message, throws std::bad_alloc; the next call
+  /// goes on with that message.
   void poll();
-  /// Receives one message. Returns false if none has arrived.
+  /// As `poll`, while this rank abandons the operation that ends the epoch: a rank whose heartbeat of this epoch
+  /// arrives is told, by the first `poll` of the next epoch, how the epoch has ended.
+  void poll_while_abandoning();
+  /// As `poll`, for one message. Returns false if none has arrived.
   bool poll_one();
 
   /// `message` is an AgreementHeader, followed by the data that travels with the agreement.
@@ -100,8 +104,8 @@ class ControlChannel {
   /// The failure with which a rank aborted `epoch` at operation `sequence` or at an earlier one; null if no rank has.
   /// Operations before the aborted one are still completed, since the aborting rank has taken part in them.
   [[nodiscard]] const Failure* abort_record(std::uint64_t epoch, std::int64_t sequence) const;
-  /// The failure by which another rank has lost the communicator in an epoch that had already ended here with another
-  /// failure; empty if there is none.
+  /// The first failure by which another rank has lost the communicator in an epoch that has ended here; empty if there
+  /// is none.
   [[nodiscard]] const std::optional<Failure>& late_loss() const noexcept { return late_loss_; }
   /// Whether a header, summary or heartbeat of this operation, or of a later operation, has arrived from `rank`.
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const;
@@ -183,6 +187,7 @@ class ControlChannel {
   [[nodiscard]] const Peer& peer(int rank) const;
   [[nodiscard]] bool counts(const Peer& from, Since since) const noexcept;
   void sort(const ReceivedMessage& received);
+  void note(int source, const ControlMessage& control);
   void send_to_all(const ControlMessage& control);
   void note_heartbeat(Peer& peer, const ControlMessage& control);
   void note_abort(const ControlMessage& control);
@@ -206,7 +211,11 @@ class ControlChannel {
   std::vector<SummaryMessage> summaries_;
   std::deque<PairMessage> pair_messages_;
   std::vector<Gone> gone_ranks_;
-  std::map<std::uint64_t, EpochEnd> aborts_;  // by epoch: the abort with the lowest sequence number
+  std::optional<ReceivedMessage> unsorted_;            // kept if there is no memory: a message is received only once
+  bool is_abandoning_ = false;                         // inside of poll_while_abandoning
+  std::vector<std::pair<int, std::uint64_t>> untold_;  // ranks to be told how an epoch has ended
+  std::map<std::uint64_t, EpochEnd> aborts_;           // by epoch: the abort with the lowest sequence number
+  std::map<std::uint64_t, Failure> losses_;            // by epoch: the first loss, which `aborts_` may not have
   std::optional<Failure> late_loss_;
   static constexpr std::size_t kept_ends = 4;
   std::map<std::uint64_t, EpochEnd> ends_;  // of the last epochs on this rank, by epoch

@@ -5,12 +5,47 @@
 
 #include "base/log.hpp"
 #include "base/mark.hpp"
+#include "transport/shm/node_group.hpp"
 
 #include <fmt/format.h>
 
 #include <utility>
 
 namespace lockstep::detail {
+
+namespace {
+
+/// While it exists: if this rank waits in Operation::abandon, it answers ranks that ask whether it responds. Those
+/// ranks may already have ended the epoch.
+class AnswersWhileAbandoning final : public WaitObserver {
+ public:
+  AnswersWhileAbandoning(NodeGroup* group, Watchdog& watchdog, std::uint64_t epoch)
+      : group_(group), watchdog_(watchdog), epoch_(epoch) {
+    if (group_ != nullptr) group_->observe_waits(this);
+  }
+  ~AnswersWhileAbandoning() override {
+    if (group_ != nullptr) group_->observe_waits(nullptr);
+  }
+  void waits_for(int member) noexcept override {
+    if (has_failed_) return;
+    try {
+      const bool is_news = told_ >= 0 && told_ != member;
+      if (watchdog_.answer_while_abandoning(epoch_, member, is_news)) told_ = member;
+    } catch (const std::exception& error) {
+      has_failed_ = true;
+      log_warning("this rank cannot tell other ranks that it waits for a rank of its node: {}", error.what());
+    }
+  }
+
+ private:
+  NodeGroup* const group_;
+  Watchdog& watchdog_;
+  const std::uint64_t epoch_;
+  int told_ = -1;  // the member of the last answer; -1: none
+  bool has_failed_ = false;
+};
+
+}  // namespace
 
 std::optional<Failure> Epoch::end_elsewhere(std::int64_t sequence) const {
   if (const Failure* const failure = control_.abort_record(number_, sequence)) return *failure;
@@ -25,6 +60,7 @@ SharedError Epoch::end(const Failure& failure) {
   if (has_stale_transfers) reached(Mark::stale_transfers);
   // other ranks may work on the head before this rank knows that all ranks have arrived
   if (head_may_be_shared()) {
+    const AnswersWhileAbandoning answers(transport_.sharing_group(), watchdog_, number_);
     agreement_.abandon();
     if (!queue_.is_empty() && queue_.head().epoch() <= number_ && queue_.head().abandon(transport_)) lose(failure);
   }
@@ -43,6 +79,7 @@ SharedError Epoch::end(const Failure& failure) {
   watchdog_.reset();
   agreement_.enter_epoch(number_);
   control_.enter_epoch(number_, std::move(how));
+  if (const auto& loss = control_.late_loss()) lose(*loss);
   transport_.enter_epoch(number_, has_stale_transfers);
   end_if_aborted();  // no operation of the new epoch has begun yet
   return error;

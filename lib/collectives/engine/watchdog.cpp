@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -169,6 +170,28 @@ void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   sent_in_ = control_.wait();
   control_.send_heartbeat(epoch, queue_.sequence(), {progress_, awaited, traced_, probes});
   sent_awaited_ = std::move(awaited);
+}
+
+bool Watchdog::answer_while_abandoning(std::uint64_t epoch, int member, bool is_news) {
+  if (!transport_.is_alive()) return false;
+  control_.poll_while_abandoning();
+  const auto latest = control_.latest_heartbeat();
+  const bool is_asked = latest > answered_ && latest > std::pair(epoch, queue_.sequence());
+  if (!is_asked && !control_.is_probed() && !is_news) return false;
+  reached(Mark::answer_while_abandoning);
+  // the progress is that of the last heartbeat: progress on a failed operation gives no rank more time
+  control_.send_heartbeat(epoch, queue_.sequence(), {sent_progress_, {rank_of(member)}, traced_, false});
+  answered_ = latest;
+  return true;
+}
+
+int Watchdog::rank_of(int member) const {
+  const auto leaders = transport_.node_leaders();
+  int rank = 0;
+  while (leaders[static_cast<std::size_t>(rank)] != leaders[static_cast<std::size_t>(transport_.rank())] ||
+         member-- > 0)
+    ++rank;
+  return rank;
 }
 
 int Watchdog::find_traced_rank() {

@@ -56,6 +56,10 @@ class Watchdog {
   /// due. Returns the failure of the head if its deadline has passed. The timeout starts again whenever data moves on
   /// this rank, or a heartbeat reports that data has moved on another rank.
   [[nodiscard]] std::optional<Failure> check(std::uint64_t epoch);
+  /// Called while this rank, which abandons the head, waits for `member` of its node. Receives messages. Sends a
+  /// heartbeat if another rank asks whether this rank responds, and if `is_news`: the last one named another member.
+  /// Returns whether it has sent one.
+  bool answer_while_abandoning(std::uint64_t epoch, int member, bool is_news);
 
  private:
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept;
@@ -68,6 +72,8 @@ class Watchdog {
   void note_progress();
   void restart_clock() noexcept;
   void send_heartbeat(std::uint64_t epoch, Clock::duration waited);
+  /// The rank of `member` of this node.
+  [[nodiscard]] int rank_of(int member) const;
   /// A rank of this node, possibly this rank itself, to which a debugger is attached; -1 if there is none.
   [[nodiscard]] int find_traced_rank();
   /// Suspends the deadline while a debugger is attached to a rank of this node.

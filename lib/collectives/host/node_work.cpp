@@ -102,6 +102,7 @@ std::vector<int> NodeWork::await_consumers() const {
           reached(Mark::consumer_ended);
           break;
         }
+        group_.tell_wait(consumer);
         next_look = now + std::chrono::milliseconds(1);
       }
       if (group_.can_unshare() && std::chrono::steady_clock::now() > end) {

@@ -42,6 +42,17 @@ struct TestHooks {
   std::size_t most_turn_bytes = std::numeric_limits<std::size_t>::max();  ///< limit for a turn, beside that of NodeWork
 };
 
+/// Gets a call while this rank waits for another member.
+class WaitObserver {
+ public:
+  WaitObserver() = default;
+  WaitObserver(const WaitObserver&) = delete;
+  WaitObserver& operator=(const WaitObserver&) = delete;
+  virtual ~WaitObserver() = default;
+  /// This rank waits until `member` no longer accesses its memory. Called about once per millisecond.
+  virtual void waits_for(int member) noexcept = 0;
+};
+
 /// Owns memory that all ranks of the group can access, and frees it in the destructor.
 class NodeMemory {
  public:
@@ -120,6 +131,12 @@ class NodeGroup {
     if (processes_.empty()) return false;
     const auto& process = processes_[static_cast<std::size_t>(member)];
     return process != nullptr && process->has_ended();
+  }
+
+  /// From now on, `observer`, which may be null, is told of waits for members that access memory of this rank.
+  void observe_waits(WaitObserver* observer) noexcept { wait_observer_ = observer; }
+  void tell_wait(int member) const noexcept {
+    if (wait_observer_ != nullptr) wait_observer_->waits_for(member);
   }
 
   /// The number of steps that the members have done in all operations, plus the number of turns inside of long steps
@@ -213,6 +230,7 @@ class NodeGroup {
   std::vector<Member> members_;
   std::shared_ptr<const Levels> levels_;
   std::vector<std::shared_ptr<const ProcessEnd>> processes_;  // by member, or empty; null: not watched
+  WaitObserver* wait_observer_ = nullptr;
   const TestHooks* test_hooks_ = nullptr;
   NodeStaging staging_;
   std::array<NodeMemory, ControlBlock::slots> scratch_;

@@ -52,6 +52,21 @@ TEST(ControlChannel, tells_a_rank_that_waits_in_an_ended_epoch_how_it_has_ended)
   EXPECT_EQ(channels[0].abort_record(0, 3)->text, "rank 7 has died");
 }
 
+TEST(ControlChannel, tells_a_rank_that_asks_while_this_one_abandons_the_operation_how_the_epoch_has_ended) {
+  const auto ends = make_loopback_transports(2, false);
+  std::deque<ControlChannel> channels;
+  for (const auto& end : ends) channels.emplace_back(*end);
+  channels[0].send_heartbeat(0, 3, {});
+  channels[1].poll_while_abandoning();
+  channels[0].poll();
+  EXPECT_EQ(channels[0].abort_record(0, 3), nullptr);
+  channels[1].enter_epoch(1, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[1].poll();
+  channels[0].poll();
+  ASSERT_NE(channels[0].abort_record(0, 3), nullptr);
+  EXPECT_EQ(channels[0].abort_record(0, 3)->text, "rank 7 has died");
+}
+
 TEST(ControlChannel, tells_a_rank_of_a_later_epoch_where_this_one_waits) {
   const auto ends = make_loopback_transports(2, false);
   std::deque<ControlChannel> channels;
@@ -112,6 +127,21 @@ TEST(ControlChannel, keeps_a_loss_of_an_epoch_that_has_ended_with_another_failur
   EXPECT_FALSE(channels[0].late_loss());
   channels[1].send_abort(0, {3, {Code::unavailable, "rank 7 has died", {}, Ends::communicator}});
   channels[0].poll();
+  ASSERT_TRUE(channels[0].late_loss());
+  EXPECT_EQ(channels[0].late_loss()->text, "rank 7 has died");
+}
+
+TEST(ControlChannel, keeps_a_loss_of_an_operation_to_which_this_rank_does_not_come) {
+  const auto ends = make_loopback_transports(2, false);
+  std::deque<ControlChannel> channels;
+  for (const auto& end : ends) channels.emplace_back(*end);
+  channels[1].send_abort(0, {3, {Code::unavailable, "thrown", {}}});
+  channels[1].send_abort(0, {4, {Code::unavailable, "rank 7 has died", {}, Ends::communicator}});
+  channels[0].poll();
+  ASSERT_NE(channels[0].abort_record(0, 4), nullptr);
+  EXPECT_EQ(channels[0].abort_record(0, 4)->text, "thrown");
+  EXPECT_FALSE(channels[0].late_loss());
+  channels[0].enter_epoch(1, {3, {Code::unavailable, "thrown", {}}});
   ASSERT_TRUE(channels[0].late_loss());
   EXPECT_EQ(channels[0].late_loss()->text, "rank 7 has died");
 }

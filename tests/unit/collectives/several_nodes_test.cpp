@@ -12,6 +12,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/delays.hpp"
+#include "support/errors.hpp"
 #include "support/nodes.hpp"
 #include "support/quick.hpp"
 #include "virtual_time/virtual_time.hpp"
@@ -439,6 +440,31 @@ TEST(SeveralNodes, name_a_rank_that_completes_an_operation_of_an_earlier_epoch_a
     });
   }
   EXPECT_NE(error.find("waiting for rank 1, which made this call too late or not at all"), std::string::npos) << error;
+}
+
+thread_local bool is_held_in_work = false;
+
+TEST(SeveralNodes, name_the_rank_for_which_another_one_waits_while_it_abandons_an_operation) {
+  if (!virtual_time::is_active()) GTEST_SKIP() << "a rank waits for the deadline of 240 s";
+  constexpr detail::TestHooks holds{.at_turn = [] {
+    if (std::exchange(is_held_in_work, false)) std::this_thread::sleep_for(std::chrono::seconds(700));
+  }};
+  on_nodes(one_replica_each({0, 0, 2, 2}), {}, [&](Communicator& comm) {
+    CommunicatorAccess::set_test_hooks(comm, &holds);
+    std::vector<float> values(100'000);
+    comm.barrier();
+    is_held_in_work = comm.rank() == 3;  // in its work in the memory of rank 2
+    std::string error = error_of([&] { comm.broadcast(std::span(values), 0); });
+    if (comm.rank() < 2) {  // they have their results
+      EXPECT_EQ(error, "none");
+      error = error_of([&] { comm.barrier(); });
+    }
+    expect_all(error, {"deadline_exceeded:", "waiting for rank 3"});
+    // before rank 2 has abandoned the broadcast
+    expect_all(error_of([&] { comm.barrier(); }),
+               {"deadline_exceeded: operation #0", "waiting for rank 3, which made this call too late or not at all"});
+    static_cast<void>(comm.recover());
+  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // A rank has no memory for a call: it throws std::bad_alloc, and the other ranks an error that names it, at once. A
 // separate program, since it replaces the operators for allocation.
 
+#include "collectives/engine/control_channel.hpp"
 #include "collectives/make_communicator.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/expect_error.hpp"
@@ -16,6 +17,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -97,6 +99,33 @@ TEST(Shortage, in_split) {
   };
   expect_errors_of_others({0, 0, 0}, split);
   expect_errors_of_others({0, 1, 1}, split);
+}
+
+TEST(Shortage, in_the_receipt_of_a_message_loses_no_message) {
+  bool has_failed = true;
+  for (long k = 0; has_failed; ++k) {
+    const auto ends = detail::make_loopback_transports(2, false);
+    detail::ControlChannel receiver(*ends[0]);
+    detail::ControlChannel sender(*ends[1]);
+    const detail::AgreementHeader header{.hash = 5};
+    sender.send_header(0, std::as_bytes(std::span(&header, 1)));
+    sender.send_heartbeat(0, 3, {.awaited = {0}});
+    sender.send_abort(0, {3, {Code::unavailable, "rank 7 has died", {}, detail::Ends::communicator}});
+    sender.send_leave(0, 0, {4, {Code::unavailable, "rank 1 has left", {}, detail::Ends::communicator_here}});
+    has_failed = lacks_memory(k, [&] { receiver.poll(); });
+    receiver.poll();
+    const auto received = receiver.take_header(1, 0, 0, 0);
+    ASSERT_TRUE(received) << "allocation " << k;
+    EXPECT_EQ(received->header.hash, 5U);
+    EXPECT_FALSE(receiver.take_header(1, 0, 0, 0));
+    EXPECT_TRUE(receiver.has_heartbeat_of(1, 0, 3));
+    EXPECT_EQ(receiver.awaited_by(1, 0, 3).size(), 1U);
+    ASSERT_NE(receiver.abort_record(0, 3), nullptr) << "allocation " << k;
+    EXPECT_EQ(receiver.abort_record(0, 3)->text, "rank 7 has died");
+    ASSERT_EQ(receiver.gone_ranks().size(), 1U) << "allocation " << k;
+    EXPECT_EQ(receiver.gone_ranks()[0].text, "rank 1 has left");
+    EXPECT_TRUE(has_failed || k > 4) << k;
+  }
 }
 
 TEST(Shortage, in_the_end_of_a_communicator) {

@@ -116,7 +116,7 @@ class Job {
     virtual_time::Options options;
     options.seed = scenario_.seed | 1;  // 0 would take turns in order
     options.longest = std::chrono::hours(1);
-    options.processors = 2;  // how replicas share work depends on it
+    options.processors = scenario_.processors;
     // a rank that may have died in its work goes on with it when the simulation ends it
     const bool dies_in_work =
         scenario_.has_mappings && std::any_of(scenario_.faults.begin(), scenario_.faults.end(),

@@ -69,7 +69,8 @@ enum class Part : std::uint8_t {
   messages,
   creation,
   steps,
-  memory
+  memory,
+  processors
 };
 
 Random random_of(std::uint64_t seed, Part part) {
@@ -203,6 +204,8 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   scenario.is_created_together = random_of(seed, Part::creation).one_in(2);
   constexpr std::size_t short_turn = 20'000;
   scenario.turn_bytes = random_of(seed, Part::turns).one_in(2) ? short_turn : 0;
+  constexpr int many_processors = 64;
+  if (random_of(seed, Part::processors).one_in(4)) scenario.processors = many_processors;
   return scenario;
 }
 
@@ -298,12 +301,13 @@ std::string describe(const Scenario& scenario, const Fault& fault) {
 std::string describe(const Scenario& scenario) {
   const Delays& delays = scenario.delays;
   std::string text = fmt::format(
-      "{} ranks{} on {} nodes{} (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms{}{}{}{}\n"
+      "{} ranks{} on {} nodes{} (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms, {} "
+      "processors{}{}{}{}\n"
       "messages take at most {} us, one in {} at most {} us\n",
       scenario.ranks(), scenario.has_mappings ? " with mappings" : "", scenario.nodes(),
       scenario.ranks_of_domain == 0 ? "" : fmt::format(" with caches of {} ranks", scenario.ranks_of_domain),
       fmt::join(scenario.node_leaders, " "), fmt::join(scenario.replicas, " "), scenario.preempts_one_in,
-      scenario.warn_after.count(), scenario.is_created_together ? ", created together" : "",
+      scenario.warn_after.count(), scenario.processors, scenario.is_created_together ? ", created together" : "",
       scenario.begins_with_failure ? ", begins with a failure" : "",
       scenario.leaves_after_failure ? ", ranks leave after an error"
       : scenario.recovers_at_once   ? ", ranks recover at once"

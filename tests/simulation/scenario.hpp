@@ -112,6 +112,8 @@ struct Scenario {
   std::uint64_t stale_one_in = 0;
   int ranks_of_domain = 0;    ///< so many ranks of a node share a last-level cache, two caches are a socket; 0: all do
   bool has_mappings = false;  ///< the ranks of a node see shared memory as processes do; else as threads of one process
+  int processors = few_processors;  ///< that the threads of the job see: whether replicas share work depends on it
+  static constexpr int few_processors = 2;
   std::size_t turn_bytes = 0;  ///< at most so many bytes of a turn of work on the memory of other ranks; 0: as usual
   /// A rank that gets an error, or has aborted, calls recover at once, and goes on; else when all others have ended.
   bool recovers_at_once = false;

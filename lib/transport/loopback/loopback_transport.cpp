@@ -226,9 +226,10 @@ class LoopbackTransport final : public Transport {
     return put(target, epoch_, data);
   }
   Transfer receive(int source, std::span<std::byte> data) override {
+    const Transfer transfer = expect(receives_, source, data);
     count_started(data.size());
     ++under_way_;
-    return expect(receives_, source, data);
+    return transfer;
   }
   Transfer send_aside(int target, std::span<const std::byte> data) override { return put(target, aside, data); }
   Transfer receive_aside(int source, std::span<std::byte> data) override {
@@ -320,14 +321,14 @@ class LoopbackTransport final : public Transport {
   }
 
   Transfer expect(PendingReceives& receives, int source, std::span<std::byte> data) {
-    if (free_.empty()) {
-      free_.push_back(complete_.size());
+    if (free_.empty()) {  // if there is no memory, nothing refers to what is missing
       complete_.push_back(false);
+      free_.push_back(complete_.size() - 1);
     }
     const std::size_t index = free_.back();
+    receives[source].push_back({index, data});
     free_.pop_back();
     complete_[index] = false;
-    receives[source].push_back({index, data});
     return static_cast<Transfer>(index);
   }
 

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -125,6 +126,23 @@ TEST(Shortage, in_the_receipt_of_a_message_loses_no_message) {
     ASSERT_EQ(receiver.gone_ranks().size(), 1U) << "allocation " << k;
     EXPECT_EQ(receiver.gone_ranks()[0].text, "rank 1 has left");
     EXPECT_TRUE(has_failed || k > 4) << k;
+  }
+}
+
+TEST(Shortage, in_the_start_of_a_transfer_leaves_later_transfers_alone) {
+  bool has_failed = true;
+  for (long k = 0; has_failed; ++k) {
+    const auto ends = detail::make_loopback_transports(2, false);
+    std::array<std::byte, 3> data{};
+    has_failed = lacks_memory(k, [&] { static_cast<void>(ends[0]->receive(1, data)); });
+    if (!has_failed) break;
+    const detail::Transfer transfer = ends[0]->receive(1, data);
+    EXPECT_FALSE(ends[0]->test(transfer));
+    static_cast<void>(ends[1]->send(0, std::array{std::byte{1}, std::byte{2}, std::byte{3}}));
+    EXPECT_TRUE(ends[0]->test(transfer)) << "allocation " << k;
+    EXPECT_EQ(data[2], std::byte{3});
+    EXPECT_EQ(ends[0]->count().completed, 1U);
+    EXPECT_EQ(ends[0]->count().moved_bytes, ends[0]->count().started_bytes);
   }
 }
 

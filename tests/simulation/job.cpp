@@ -537,7 +537,9 @@ class Job {
           case FaultKind::leaves:
             has_left_ = true;
             comm.reset();
-            return end_open(rank);
+            end_open(rank);
+            outcome(rank).left_at = virtual_time::now();
+            return;
           case FaultKind::calls_other: operation = fault->other; break;
         }
       }

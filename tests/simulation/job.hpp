@@ -40,6 +40,7 @@ struct Outcome {
   int completed = 0;                                    ///< operations
   std::optional<std::chrono::nanoseconds>
       fault_at;  ///< when the fault of this rank began; none if it has none, or did not come to it
+  std::optional<std::chrono::nanoseconds> left_at;  ///< when the last request on its communicator had ended, too
 };
 
 /// The threads of rank r are group r + 1; those of the simulation itself are group 0.

@@ -134,12 +134,13 @@ class Judge {
     if (!message && tells_of_shortage(failure)) return;  // also if a rank has no memory for its own message
     if (!message) return add("rank {} gets an error of another operation in a message: {}", rank, failure.text);
     for (const Fault& fault : scenario_.faults) {
-      if (fault.rank != message->other || failure.code != Code::deadline_exceeded || !outcome(fault.rank).fault_at)
-        continue;
+      const Outcome& of_other = outcome(fault.rank);
+      const auto gone_at = fault.kind == FaultKind::leaves ? of_other.left_at : of_other.fault_at;
+      if (fault.rank != message->other || failure.code != Code::deadline_exceeded || !gone_at) continue;
       const bool is_departure = fault.kind == FaultKind::dies || (fault.kind == FaultKind::leaves &&
                                                                   failure.text.find(" to call ") != std::string::npos);
       if (is_departure && node_of(rank) == node_of(fault.rank) &&
-          failure.at > *outcome(fault.rank).fault_at + std::chrono::milliseconds(1500))
+          failure.at > *gone_at + std::chrono::milliseconds(1500))
         add("rank {} has not seen that rank {} has ended: {}", rank, fault.rank, failure.text);
     }
     for (int other = 0; other < scenario_.ranks(); ++other) {

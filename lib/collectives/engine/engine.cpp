@@ -363,14 +363,19 @@ bool Engine::test(Operation& operation) {
   return true;
 }
 
-void Engine::answer_in_message(const Operation& operation) {
+/// If this threw, the caller would leave an operation behind that still uses the caller's memory.
+void Engine::answer_in_message(const Operation& operation) noexcept {
   const Clock::time_point now = Clock::now();
   if (!queue_.is_empty() || now - family_answered_ <= answer_interval) return;
   family_answered_ = now;
-  const auto wait = pairs_.wait_in(operation, now - unanswered_time);
-  if (!wait) return;
-  answer_locked(*wait);
-  options_.family->answer_for(*this, *wait);
+  try {
+    const auto wait = pairs_.wait_in(operation, now - unanswered_time);
+    if (!wait) return;
+    answer_locked(*wait);
+    options_.family->answer_for(*this, *wait);
+  } catch (const std::exception& error) {
+    log_warning("{}: cannot report to other ranks which message this rank waits for: {}", options_.name, error.what());
+  }
 }
 
 void Engine::when_done(const std::shared_ptr<Operation>& operation, std::function<void(const Error*)> callback) {
@@ -558,6 +563,8 @@ void Engine::drive_pairs() {
     }
   } catch (const Error& error) {
     fail(error.code(), error.text());
+  } catch (const std::bad_alloc& error) {
+    fail(Code::unavailable, fmt::format("out of memory: {}", error.what()));
   } catch (const std::exception& error) {
     fail(Code::internal, error.what());
   }

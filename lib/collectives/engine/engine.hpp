@@ -196,7 +196,7 @@ class Engine final : private JobMember {
   void answer_locked(const WaitElsewhere& wait) noexcept LOCKSTEP_REQUIRES(mutex_);
   /// Called while a thread waits for the send or receive `operation`: answers, on all communicators of the family, the
   /// ranks that wait for this rank in a collective.
-  void answer_in_message(const Operation& operation) LOCKSTEP_REQUIRES(mutex_);
+  void answer_in_message(const Operation& operation) noexcept LOCKSTEP_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::shared_ptr<Transport> transport_;  // functions that move data or messages are called under mutex_

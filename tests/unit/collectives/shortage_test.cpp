@@ -7,6 +7,7 @@
 #include "collectives/engine/control_channel.hpp"
 #include "collectives/make_communicator.hpp"
 #include "support/counted_allocations.hpp"
+#include "support/errors.hpp"
 #include "support/expect_error.hpp"
 #include "support/ranks.hpp"
 #include "transport/loopback/loopback_transport.hpp"
@@ -19,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -100,6 +102,30 @@ TEST(Shortage, in_split) {
   };
   expect_errors_of_others({0, 0, 0}, split);
   expect_errors_of_others({0, 1, 1}, split);
+}
+
+TEST(Shortage, in_the_wait_for_a_receiver_ends_the_send_or_lets_it_go_on) {
+  bool has_failed = true;
+  for (long k = 0; has_failed; ++k) {
+    on_ranks(
+        {1, 1},
+        [&](Communicator& comm) {
+          std::vector<float> values(3, comm.rank() == 0 ? 7.0F : 0.0F);
+          if (comm.rank() == 0) {
+            const ConstTensorView view = view_of(std::span<const float>(values));
+            Request request = comm.send_async(std::span(&view, 1), 1);
+            has_failed = lacks_memory(k, [&] { request.wait(); });
+            values.assign(3, -1.0F);
+          } else {
+            std::this_thread::sleep_for(1s);  // rank 0 tells others that it waits
+            const TensorView view = view_of(std::span(values));
+            const std::string error = error_of([&] { comm.recv(std::span(&view, 1), 0); });
+            EXPECT_TRUE(error != "none" || values == std::vector<float>(3, 7.0F)) << "allocation " << k;
+          }
+          comm.barrier();
+        },
+        short_deadline(10'000));
+  }
 }
 
 TEST(Shortage, in_the_receipt_of_a_message_loses_no_message) {

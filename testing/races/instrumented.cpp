@@ -241,6 +241,15 @@ extern "C" void __cxa_guard_release(std::int64_t* guard) noexcept {
   });
 }
 
+// ---- memory of exceptions, which the C++ library allocates with malloc
+
+extern "C" void* __cxa_allocate_exception(std::size_t bytes) noexcept {
+  static constinit const lockstep::virtual_time::detail::Real<void*(std::size_t)> real{"__cxa_allocate_exception"};
+  void* const data = real(bytes);
+  if_active([data, bytes](Detector& active) { active.forget(data, bytes); });
+  return data;
+}
+
 // NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
 
 // ---- memory

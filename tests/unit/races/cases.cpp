@@ -224,6 +224,24 @@ bool uses_memory_again() {
   return addresses[0] == addresses[1];
 }
 
+bool uses_memory_of_exceptions_again() {
+  std::array<std::uintptr_t, 2> addresses{};
+  {
+    const auto use = [&addresses](std::size_t thread) {
+      std::this_thread::sleep_for(1ms * (thread + 1));
+      try {
+        throw Made();
+      } catch (Made& made) {
+        made.value = 1;
+        addresses[thread] = reinterpret_cast<std::uintptr_t>(&made);
+      }
+    };
+    std::jthread one(use, 0);
+    std::jthread two(use, 1);
+  }
+  return addresses[0] == addresses[1];
+}
+
 int free_while_read() {
   int seen = 0;
   auto made = std::make_unique<Made>();

@@ -45,6 +45,9 @@ int change_number(bool is_locked);
 /// the threads.
 bool uses_memory_again();
 
+/// The same with exceptions, whose memory the C++ library allocates.
+bool uses_memory_of_exceptions_again();
+
 /// A thread frees an object that the other one reads.
 int free_while_read();
 

@@ -109,6 +109,13 @@ TEST(Races, are_none_in_memory_that_is_used_again) {
   EXPECT_EQ(races_of([] { free_while_read(); }).size(), 1U);
 }
 
+TEST(Races, are_none_in_the_memory_of_exceptions_that_is_used_again) {
+  bool is_the_same = false;
+  EXPECT_EQ(races_of([&is_the_same] { is_the_same = uses_memory_of_exceptions_again() || is_the_same; }),
+            std::vector<std::string>());
+  EXPECT_TRUE(is_the_same);
+}
+
 TEST(Races, are_none_in_static_variables) {
   EXPECT_EQ(races_of([] { EXPECT_EQ(use_static_variable(), 14); }), std::vector<std::string>());
 }

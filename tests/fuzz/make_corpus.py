@@ -4,11 +4,14 @@
 """Writes the seed corpus of the fuzz targets: valid files of every kind, and one file for each kind of error.
 
   make_corpus.py [FOLDER]     default: corpus beside this file; keeps files that fuzzing has added
+
+Of files that lockstep writes, FOLDER has one that it has written; this script adds damaged ones.
 """
 
 import gzip
 import io
 import os
+import re
 import struct
 import sys
 import zipfile
@@ -60,6 +63,26 @@ def packed(data):
     return gzip.compress(data, mtime=0)
 
 
+def header(epoch, sequence, data=b''):
+    """An AgreementHeader of lib/collectives/engine/control_message.hpp, and data that travels with it."""
+    return struct.pack('<IIQqQQ', 0, 0, epoch, sequence, 5, 0) + data
+
+
+def control(kind, epoch, sequence, awaited=(), code=5, ends=0, text=b''):
+    """A ControlMessage there."""
+    message = bytearray(1496)
+    struct.pack_into('<IIQq', message, 0, kind, 0, epoch, sequence)
+    struct.pack_into('<i8i', message, 892, -1, *(tuple(awaited) + (-1,) * 8)[:8])
+    struct.pack_into('<qiiBB', message, 928, sequence, 1, -1, code, ends)
+    message[928 + 82:928 + 82 + len(text)] = text
+    return bytes(message)
+
+
+def sent(*messages):
+    """Each behind its sender and its size."""
+    return b''.join(bytes([rank]) + struct.pack('<H', len(message)) + message for rank, message in messages)
+
+
 def damaged(files):
     """Each file truncated, with an additional byte, and with a changed byte."""
     result = dict(files)
@@ -78,6 +101,15 @@ TEXT = b'one\n\ntwo\r\nlast'
 TABLE = b'a,1\n"b,""c""\n",2\r\n,\n'
 
 CORPUS = {
+    'control': {
+        'header': sent((0, header(0, 0)), (1, header(0, 0, b'data')), (2, header(1, 0))),
+        'heartbeats': sent((0, control(2, 0, 1, (2, 3))), (1, control(2, 1, 0)), (2, control(3, 0, 0, (1,), text=b'operation #2'))),
+        'aborts': sent((0, control(4, 0, 1, text=b'rank 1 failed')), (1, control(4, 0, 0, ends=3)), (2, control(4, 1, 0, ends=2))),
+        'ends': sent((0, control(5, 0, 2, text=b'rank 1 has exited')), (0, control(6, 1, 0, ends=4))),
+        'pairs': sent(*((0, control(kind, 0, 3)) for kind in range(7, 11))),
+        'long-text': sent((1, control(4, 0, 0, text=b'x' * 480))), 'short': sent((0, b'a'), (1, control(2, 0, 0)[:-1]), (2, header(0, 0)[:-1])),
+        'no-values': sent((0, control(11, 0, 0)), (1, control(4, 0, 0, code=9)), (2, control(4, 0, 0, ends=5)), (0, control(2, 0, 0, (4,)))),
+    },
     'csv': {
         'table': TABLE, 'packed': packed(TABLE), 'header': b'x;y\n1;2\n-0.5;1e3\n', 'typed': b'true,,1\n0,inf,-2\n',
         'mark': b'\xef\xbb\xbfa,1\n', 'open-quote': b'"a,1\nb,2\n', 'quote-inside': b'a"b,1\n', 'empty': b'',
@@ -113,6 +145,18 @@ CORPUS = {
 }
 
 
+# written by lockstep: kind and name
+SAMPLES = [('manifest', 'step'), ('flight_record', 'request'), ('flight_record', 'mismatch'), ('hash_log', 'rank'), ('metrics', 'rank'), ('trace', 'rank')]
+
+
+def deep(name, text):
+    """A list in lists, in place of the first number; a number that no double has; escape sequences."""
+    number = re.search(rb'(?<=[:\[ ])\d+', text)
+    before, after = text[:number.start()], text[number.end():]
+    return {f'{name}-deep': before + b'[' * 30000 + b']' * 30000 + after, f'{name}-infinite': before + b'1e999' + after,
+            f'{name}-unicode': text.replace(b'"job', b'"\\u001b[2J\xff', 1)}
+
+
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), 'corpus')
     assert zlib.crc32(b'123456789') == 0xcbf43926 and crc32c(b'123456789') == 0xe3069283
@@ -120,6 +164,15 @@ def main():
         os.makedirs(os.path.join(folder, kind), exist_ok=True)
         for name, data in damaged(files).items():
             with open(os.path.join(folder, kind, name), 'wb') as file:
+                file.write(data)
+    for kind, name in SAMPLES:
+        with open(os.path.join(folder, kind, name), 'rb') as file:
+            sample = file.read()
+        files = damaged({name: sample})
+        if kind != 'trace':
+            files.update(deep(name, sample))
+        for variant, data in files.items():
+            with open(os.path.join(folder, kind, variant), 'wb') as file:
                 file.write(data)
 
 

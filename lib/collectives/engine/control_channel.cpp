@@ -4,9 +4,11 @@
 #include "collectives/engine/control_channel.hpp"
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "base/mark.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <tuple>
@@ -76,6 +78,16 @@ bool ControlChannel::poll_one() {
 }
 
 void ControlChannel::sort(const ReceivedMessage& received) {
+  if (!is_well_formed(received.bytes, transport_.size())) {
+    static std::atomic<bool> has_warned{false};
+    if (!has_warned.exchange(true)) {
+      log_warning(
+          "ignoring a message of {} bytes from rank {}, which this version of lockstep does not know; later ones "
+          "are ignored without a warning",
+          received.bytes.size(), received.source);
+    }
+    return;
+  }
   ControlKind kind{};
   std::memcpy(&kind, received.bytes.data(), sizeof(kind));
   if (kind == ControlKind::header) {
@@ -97,13 +109,13 @@ void ControlChannel::sort(const ReceivedMessage& received) {
   note(received.source, control);
   // last, so that nothing is noted twice if there is no memory
   if (control.kind == ControlKind::death) {
-    gone_ranks_.push_back({control.failure.rank, false, control.failure.text.data(), control.epoch, control.sequence});
+    gone_ranks_.push_back({control.failure.rank, false, text_of(control.failure), control.epoch, control.sequence});
     return;
   }
   // another rank may repeat the failure of a rank that ends the job
   const bool ends_job = control.kind == ControlKind::abort && control.failure.ends == Ends::job;
   if (control.kind == ControlKind::leave || (ends_job && control.failure.rank == received.source))
-    gone_ranks_.push_back({received.source, true, control.failure.text.data(), control.epoch, control.sequence});
+    gone_ranks_.push_back({received.source, true, text_of(control.failure), control.epoch, control.sequence});
 }
 
 void ControlChannel::note(int source, const ControlMessage& control) {
@@ -129,7 +141,7 @@ void ControlChannel::note(int source, const ControlMessage& control) {
       break;
     case ControlKind::status:
       std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
-      peer.status = {control.failure.text.data(), false, awaited_in(control)};
+      peer.status = {text_of(control.failure), false, awaited_in(control)};
       return;
     case ControlKind::abort:
     case ControlKind::leave: note_abort(control); return;

@@ -16,6 +16,11 @@ void copy_text(const std::string& text, std::array<char, n>& target) {
   target[length] = '\0';
 }
 
+template <std::size_t n>
+std::string text_in(const std::array<char, n>& text) {
+  return {text.begin(), std::find(text.begin(), text.end(), '\0')};
+}
+
 /// Of all `sides` that disagree with `reference`, the one of the lowest rank.
 Side lowest_differing(const Side& reference, std::initializer_list<const Side*> sides) {
   Side found;
@@ -27,6 +32,21 @@ Side lowest_differing(const Side& reference, std::initializer_list<const Side*> 
 }
 
 }  // namespace
+
+bool is_well_formed(std::span<const std::byte> bytes, int ranks) {
+  ControlKind kind{};
+  if (bytes.size() < sizeof(kind)) return false;
+  std::memcpy(&kind, bytes.data(), sizeof(kind));
+  if (kind == ControlKind::header) return bytes.size() >= sizeof(AgreementHeader);
+  if (kind > ControlKind::withdrawal || bytes.size() != sizeof(ControlMessage)) return false;
+  if (std::to_integer<int>(bytes[offsetof(ControlMessage, is_probe)]) > 1) return false;  // not a bool
+  ControlMessage control;
+  std::memcpy(&control, bytes.data(), sizeof(control));
+  const auto is_rank = [ranks](int rank) { return -1 <= rank && rank < ranks; };
+  return is_rank(control.traced) && is_rank(control.failure.rank) && control.failure.code <= Code::internal &&
+         control.failure.ends <= Ends::communicator_here &&
+         std::all_of(control.awaited.begin(), control.awaited.end(), is_rank);
+}
 
 ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what) {
   ControlMessage control;
@@ -58,10 +78,12 @@ FailureRecord record_of(const Failure& failure) {
   return record;
 }
 
+std::string text_of(const FailureRecord& record) { return text_in(record.text); }
+
 Failure failure_of(const FailureRecord& record) {
   return {record.code,
-          record.text.data(),
-          {record.rank, record.replica, record.operation.data(), record.sequence},
+          text_of(record),
+          {record.rank, record.replica, text_in(record.operation), record.sequence},
           record.ends};
 }
 

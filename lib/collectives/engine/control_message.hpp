@@ -11,7 +11,9 @@
 #include "transport/transport.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -60,6 +62,7 @@ static_assert(std::is_trivially_copyable_v<FailureRecord>);
 
 [[nodiscard]] FailureRecord record_of(const Failure& failure);
 [[nodiscard]] Failure failure_of(const FailureRecord& record);
+[[nodiscard]] std::string text_of(const FailureRecord& record);
 
 enum class ControlKind : std::uint32_t {
   header,     ///< part of the agreement on one operation: AgreementHeader
@@ -118,6 +121,10 @@ struct ControlMessage {
 };
 static_assert(std::is_trivially_copyable_v<ControlMessage>);
 static_assert(sizeof(ControlMessage) <= most_message_bytes);
+
+/// Whether `bytes`, which a rank of `ranks` may have sent, is an AgreementHeader with its data, or a ControlMessage,
+/// with values that exist.
+[[nodiscard]] bool is_well_formed(std::span<const std::byte> bytes, int ranks);
 
 [[nodiscard]] ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what);
 [[nodiscard]] ControlMessage abort_message(std::uint64_t epoch, const EpochEnd& end);

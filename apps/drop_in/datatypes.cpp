@@ -391,11 +391,16 @@ void Contiguous::unpack(MPI_Comm comm) const {
   const std::int64_t extent = extent_of(parts_.type);
   for (int i = 0; i < parts_.ranks; ++i) {
     auto* const to = static_cast<std::byte*>(const_cast<void*>(parts_.buffer)) + parts_.place(i) * extent;
-    in_pieces(parts_.count(i), bytes_per_element_, [&](std::int64_t first, std::int64_t count) {
-      int at = 0;
-      check_packed(PMPI_Unpack(from + first * bytes_per_element_, static_cast<int>(count * bytes_per_element_), &at,
-                               to + first * extent, static_cast<int>(count), parts_.type, comm));
-    });
+    try {
+      in_pieces(parts_.count(i), bytes_per_element_, [&](std::int64_t first, std::int64_t count) {
+        int at = 0;
+        check_packed(PMPI_Unpack(from + first * bytes_per_element_, static_cast<int>(count * bytes_per_element_), &at,
+                                 to + first * extent, static_cast<int>(count), parts_.type, comm));
+      });
+    } catch (BadArgument& bad) {
+      bad.is_after_call = true;
+      throw;
+    }
     from += bytes(i);
   }
 }

@@ -66,6 +66,7 @@ void release_staging();
 struct BadArgument {
   int error_class;  ///< of MPI
   const char* text;
+  bool is_after_call = false;  ///< found when all ranks had made the call: the others do not wait for this rank
 };
 
 /// An array of counts or places, which are of type int, or MPI_Count or MPI_Aint. Refers to the user's array; may be
@@ -123,6 +124,7 @@ class Contiguous {
   [[nodiscard]] std::byte* part(int part) const noexcept;
   /// Packs part `part` of the user's buffer to its place.
   void pack(int part, MPI_Comm comm) const;
+  /// Called when all ranks have made the call.
   void unpack(MPI_Comm comm) const;
 
  private:

@@ -33,7 +33,8 @@ int error_class() {
 struct Description {
   std::string text;
   int code = MPI_ERR_OTHER;
-  bool is_local = true;  // the other ranks of the call do not know the error
+  bool is_local = true;        // the other ranks of the call do not know the error
+  bool is_after_call = false;  // the other ranks have completed the call
   bool misses_rank = false;
 };
 
@@ -42,7 +43,7 @@ Description current_error() {
   try {
     throw;
   } catch (const BadArgument& bad) {
-    return {.text = bad.text, .code = bad.error_class};
+    return {.text = bad.text, .code = bad.error_class, .is_after_call = bad.is_after_call};
   } catch (const Error& error) {
     const bool is_of_arguments = error.code() == Code::mismatch || error.code() == Code::invalid_argument;
     return {.text = error.what(),
@@ -86,7 +87,9 @@ int report_error(Call call, MPI_Comm comm, Group* group) {
   if (group != nullptr) {
     group->misses_rank = error.misses_rank;
     const Inside inside;
-    if (error.is_local) group->communicator.abort(fmt::format("{}: {}", name_of(call), error.text));
+    // an abort after the call would end the next call of the other ranks, but not of this one
+    if (error.is_local && !error.is_after_call)
+      group->communicator.abort(fmt::format("{}: {}", name_of(call), error.text));
   }
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   PMPI_Comm_get_errhandler(comm, &handler);

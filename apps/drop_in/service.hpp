@@ -62,7 +62,8 @@ class Report {
 };
 
 /// Writes the error that is being handled, calls MPI's error handler for `comm`, and returns a code of MPI. If only
-/// this rank can know the error, the other ranks of `group`, which may be null, get it, too.
+/// this rank can know the error, and the call is not complete, the other ranks of `group`, which may be null, get it,
+/// too.
 [[nodiscard]] int report_error(Call call, MPI_Comm comm, Group* group);
 
 /// Gives the launcher time to pass on what this process has written: Hydra drops it if the job is aborted at once.

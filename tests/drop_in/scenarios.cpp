@@ -221,6 +221,13 @@ void bad_arguments() {
                        MPI_COMM_WORLD);
   require(class_of(code) != MPI_SUCCESS, "a null datatype is refused on all ranks");
   if (is_root) require(class_of(code) == MPI_ERR_TYPE, "a null datatype gives MPI_ERR_TYPE");
+  // a type that cannot be unpacked: all other ranks have completed the call, and all make the same next one
+  MPI_Datatype with_gaps = MPI_DATATYPE_NULL;
+  MPI_Type_vector(2, 1, 2, MPI_INT, &with_gaps);
+  if (rank != 1) MPI_Type_commit(&with_gaps);
+  code = MPI_Bcast(values.data(), 1, with_gaps, 0, MPI_COMM_WORLD);
+  require(rank == 1 || code == MPI_SUCCESS, "an error after the call stays on its rank");
+  MPI_Type_free(&with_gaps);
   require(sum_of(1) == size, "the sum after errors");
 }
 

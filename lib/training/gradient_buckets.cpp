@@ -352,10 +352,16 @@ std::size_t GradientBuckets::reduced_count() {
   State& state = *state_;
   const detail::MutexLock lock(state.mutex);
   if (state.skips_exchange.load(std::memory_order_relaxed)) return 0;
+  if (state.failure) std::rethrow_exception(state.failure);
   std::size_t tensors = 0;
-  for (Bucket& bucket : state.buckets) {
-    if (state.is_alone ? bucket.missing > 0 : !bucket.is_started || !bucket.exchange->test()) break;
-    tensors = bucket.last;
+  try {
+    for (Bucket& bucket : state.buckets) {
+      if (state.is_alone ? bucket.missing > 0 : !bucket.is_started || !bucket.exchange->test()) break;
+      tensors = bucket.last;
+    }
+  } catch (...) {
+    state.failure = std::current_exception();  // the step has failed: `finish` starts no further bucket
+    throw;
   }
   return tensors;
 }

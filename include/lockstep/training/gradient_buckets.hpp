@@ -99,7 +99,7 @@ class LOCKSTEP_API GradientBuckets {
 
   /// Number of tensors at the front of the list that are already reduced in this step on this rank; the optimizer can
   /// update the variables of these tensors. Local: advances pending reductions without waiting. Rethrows errors of the
-  /// reductions.
+  /// reductions; after that, `finish` starts no further reduction of the step, and rethrows the error, too.
   [[nodiscard]] std::size_t reduced_count();
 
   /// A NoSync of these buckets. Local. Throws as the constructor of NoSync.

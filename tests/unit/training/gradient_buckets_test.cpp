@@ -12,7 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <latch>
 #include <numeric>
 #include <random>
 
@@ -151,6 +153,35 @@ TEST(GradientBuckets, hand_a_failure_to_every_replica_and_work_again) {
     threads.clear();
     for (const Code code : codes) EXPECT_EQ(code, Code::mismatch);
     comm.barrier();
+  });
+}
+
+TEST(GradientBuckets, throw_an_error_of_reduced_count_again_in_finish) {
+  std::latch is_posted(1);
+  on_ranks({1, 1}, [&](Communicator& comm) {
+    Replica replica;
+    replica.fill(comm.rank());
+    std::vector<TensorView> views = replica.views;
+    if (comm.rank() == 1) views[0].shape = Shape{views[0].shape.element_count() - 1};
+    GradientBuckets unequal(comm, views, {.bucket_bytes = 1});
+    if (comm.rank() == 0) {
+      unequal.ready(0, 0);
+      unequal.ready(0, 1);
+      is_posted.count_down();
+    } else {
+      is_posted.wait();
+      unequal.ready(0, 0);
+      // this rank knows of the mismatch before it starts the second bucket
+      const auto reduce = [&] {
+        while (unequal.reduced_count() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      };
+      expect_all(error_of(reduce), {"mismatch:"});
+    }
+    expect_all(error_of([&] { unequal.finish(0); }), {"mismatch:"});
+    GradientBuckets buckets(comm, replica.views, {.bucket_bytes = 1});
+    replica.refill(comm.rank());
+    buckets.finish(0);
+    replica.expect_sums(2);
   });
 }
 

@@ -87,6 +87,8 @@ bool is_of_this_world(MPI_Comm comm, int size) {
 CommunicatorOptions options_of(MPI_Comm comm) {
   CommunicatorOptions options;
   options.name = name_of(comm);
+  options.recovery_advice =
+      "call MPI_Comm_dup on every rank and use the new communicator, or end the job with MPI_Abort";
   // longer than the default: programs of MPI may wait long for a rank that reads or writes files
   if (std::getenv("LOCKSTEP_TIMEOUT") == nullptr) options.fail_after = std::chrono::hours(1);
   return options;

@@ -270,7 +270,8 @@ Communicator CommunicatorAccess::begin(const std::shared_ptr<detail::Transport>&
                                        options.name,
                                        options.local_replicas,
                                        {settings.recorder_entries, settings.recorder_directory},
-                                       std::move(family)});
+                                       std::move(family),
+                                       options.recovery_advice});
   return Communicator(state);
 }
 

@@ -30,6 +30,8 @@ CommunicatorOptions options_of(std::string_view function, const char* name, std:
   CommunicatorOptions options;
   if (fail_after_ms > 0) options.fail_after = std::chrono::milliseconds(fail_after_ms);
   options.name = name;
+  options.recovery_advice =
+      "call lockstep_recover on every rank, then repeat the calls that not all ranks have completed";
   return options;
 }
 

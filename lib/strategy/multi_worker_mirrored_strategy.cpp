@@ -186,6 +186,8 @@ std::shared_ptr<ReplicaTeam> agree_on_team(Communicator& communicator, const Mul
   CommunicatorOptions own = options.communication.value_or(communicator.options());
   own.local_replicas = static_cast<int>(chosen.devices.size());
   own.name = strategy_name;
+  own.recovery_advice =
+      "call communicator().recover() of the strategy on every rank, then restore the variables from a checkpoint";
   if (const auto deadline = options.communication_options.deadline()) {
     own.fail_after = *deadline;
     own.warn_after =

@@ -55,6 +55,7 @@ CommunicatorOptions options_for_buckets(const Communicator& communicator) {
   CommunicatorOptions options = communicator.options();
   options.local_replicas = communicator.local_replicas();
   options.name = "GradientBuckets";
+  options.recovery_advice = "create a new GradientBuckets on every rank, then restore the variables from a checkpoint";
   return options;
 }
 

@@ -75,6 +75,16 @@ def check_right_programs(checks, job, program):
                      result.output)
 
 
+def check_ranks_apart(checks, job, program):
+    """More than 16 ranks on a node: a rank that stops in a call keeps few others from completing it."""
+    result = job.run(18, [program, 'left-apart'], timeout='5,20')
+    errors = re.findall(r'a failure has left the ranks at different operations: [^;]*; ([^;]*)', result.output)
+    checks.check('a rank stopped in a call: later calls are errors, and a new communicator works',
+                 result.code == 0 and 'done' in result.output, result.output)
+    checks.check('the errors say what a program of MPI can do', all('call MPI_Comm_dup on every rank' in error for error in errors)
+                 and (errors or '0 of 18 ranks completed' in result.output) and 'recover' not in result.output, result.output)
+
+
 def check_memory(checks, job, library, random_calls, scenarios):
     """Programs whose large blocks are in the arena."""
     result = job.run(2, [scenarios, 'arena'], beside=library)
@@ -152,6 +162,7 @@ def main():
     random_calls, scenarios = (os.path.join(options.programs, name) for name in ('random-calls', 'scenarios'))
     check_random_calls(checks, job, random_calls, options.calls)
     check_right_programs(checks, job, scenarios)
+    check_ranks_apart(checks, job, scenarios)
     if options.malloc:
         check_memory(checks, job, os.path.abspath(options.malloc), random_calls, scenarios)
     check_wrong_programs(checks, job, scenarios)

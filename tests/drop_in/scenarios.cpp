@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -231,6 +232,61 @@ void bad_arguments() {
   require(sum_of(1) == size, "the sum after errors");
 }
 
+/// Whether a process of this host is stopped.
+bool is_stopped(int process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');  // "12 (name) T ..."
+  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
+}
+
+/// A rank stops in the middle of a call, so that some ranks complete it and others do not. The program ignores that. No
+/// later call combines calls that are not the same, and a new communicator works.
+void left_apart() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  constexpr int stopping = 7;
+  const int own = getpid();
+  std::vector<int> processes(static_cast<std::size_t>(size));
+  MPI_Allgather(&own, 1, MPI_INT, processes.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  if (rank == stopping) {
+    // far more processor time than the way into the call needs; there the rank waits for the others
+    std::signal(SIGVTALRM, [](int) { kill(getpid(), SIGSTOP); });
+    const itimerval soon{{0, 0}, {0, 100'000}};
+    setitimer(ITIMER_VIRTUAL, &soon, nullptr);
+  } else {
+    while (!is_stopped(processes[stopping])) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const auto call = [] {
+    const int value = 1;
+    int sum = 0;
+    const int code = MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    require(code != MPI_SUCCESS || sum == size, "a sum is right or an error");
+    return code == MPI_SUCCESS;
+  };
+  const bool is_complete = call();
+  if (is_complete) require(!call(), "a rank is stopped");
+  if (rank == 0) kill(processes[stopping], SIGCONT);
+  const auto sum_by_mpi = [](int value) {
+    int sum = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return sum;
+  };
+  const int complete = sum_by_mpi(is_complete ? 1 : 0);
+  if (rank == 0) std::printf("%d of %d ranks completed the call\n", complete, size);
+  const bool are_apart = complete != 0 && complete != size;
+  for (int i = 0; i < 2; ++i) {
+    require(call() != are_apart, "ranks at different calls get errors");
+    sum_by_mpi(0);
+  }
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  require(sum_of(1, copy) == size, "the sum on a new communicator");
+  MPI_Comm_free(&copy);
+}
+
 /// Whether [block, block + bytes) is in lockstep's arena, which is a file of this name.
 bool is_shared(void* block, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(block);
@@ -374,6 +430,7 @@ int main(int argc, char** argv) {
                                     {"read-only-scatter", read_only_scatter},
                                     {"fortran-type", fortran_type},
                                     {"bad-arguments", bad_arguments},
+                                    {"left-apart", left_apart},
                                     {"arena", arena},
                                     {"freed-twice", freed_twice},
                                     {"loop", loop}};

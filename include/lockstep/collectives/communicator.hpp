@@ -51,6 +51,10 @@ struct CommunicatorOptions {
   std::optional<Order> order = {};
   /// Name of the communicator in error texts.
   std::string name = "communicator";
+  /// What errors advise after a failure that has left the ranks at different operations. For a library whose callers
+  /// cannot call `recover`, or call it by another name. Must be equal on all ranks. Default: to call
+  /// Communicator::recover, and to repeat the calls that not all ranks have completed.
+  std::string recovery_advice = {};
 };
 
 struct ReduceOptions {

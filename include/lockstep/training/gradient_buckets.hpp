@@ -88,6 +88,9 @@ class LOCKSTEP_API GradientBuckets {
   /// the error on every replica; the step has then ended, and the contents of the tensors are unspecified. If a local
   /// replica does not call `finish` within the communicator's deadline, `finish` throws Error(deadline_exceeded) on the
   /// other local replicas.
+  /// If a failure has left the ranks at different reductions, every later `finish` throws Error(mismatch) on all ranks:
+  /// some ranks may have completed the step and have updated their variables. Create a new GradientBuckets on every
+  /// rank, then restore the variables from a checkpoint.
   void finish(int replica);
 
   /// Like `ready` and `finish` above, for step functions. In this `finish`, the local replicas have a rendezvous as in

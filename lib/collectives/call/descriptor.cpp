@@ -193,13 +193,15 @@ std::string difference_of_merges(int rank, const MergeCount& merges, int other_r
       rank, text(merges), other_rank, text(other));
 }
 
-std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank, const Descriptor& other) {
+std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank, const Descriptor& other,
+                                    std::string_view advice) {
   if (descriptor.is_recovery != other.is_recovery) return "; if one rank calls recover, all ranks must call it";
   if (descriptor.completed_before == other.completed_before || descriptor.is_recovery) return {};
-  return fmt::format(
-      "; a failure has left the ranks at different operations: rank {} had completed {}, rank {} {}; call "
-      "Communicator::recover on every rank, then repeat the calls that not all ranks have completed",
-      rank, descriptor.completed_before, other_rank, other.completed_before);
+  if (advice.empty()) {
+    advice = "call Communicator::recover on every rank, then repeat the calls that not all ranks have completed";
+  }
+  return fmt::format("; a failure has left the ranks at different operations: rank {} had completed {}, rank {} {}; {}",
+                     rank, descriptor.completed_before, other_rank, other.completed_before, advice);
 }
 
 std::string difference_of_lists(const Descriptor& descriptor, const Descriptor& other) {

@@ -113,9 +113,10 @@ void set_place(Descriptor& descriptor, const std::source_location& where) noexce
                                                const MergeCount& other);
 
 /// The text "; a failure has left the ranks at different operations: ..." if the numbers of completed operations
-/// differ, or a text with the rule if only one rank calls recover; else an empty text.
+/// differ, or a text with the rule if only one rank calls recover; else an empty text. `advice` says what the program
+/// can do; empty: to call Communicator::recover.
 [[nodiscard]] std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank,
-                                                  const Descriptor& other);
+                                                  const Descriptor& other, std::string_view advice);
 
 /// The text "; the first difference is in tensor 17 (counted from 0)" if the ranks pass lists of equal length, and
 /// `describe` does not show where they differ; else an empty text. A long list: a range of tensors.

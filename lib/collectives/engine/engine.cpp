@@ -678,7 +678,7 @@ SharedError Engine::mismatch() const {
       fmt::format("ranks disagree on operation #{} of {}: {}{}{}{}", context.sequence, options_.name,
                   describe_difference(a.rank, a.descriptor, b.rank, b.descriptor),
                   difference_of_merges(a.rank, a.descriptor.merges, b.rank, b.descriptor.merges),
-                  difference_of_positions(a.rank, a.descriptor, b.rank, b.descriptor),
+                  difference_of_positions(a.rank, a.descriptor, b.rank, b.descriptor, options_.recovery_advice),
                   ranks > 2 ? fmt::format("; these are two of the {} ranks", ranks) : ""),
       context);
 }

@@ -51,6 +51,7 @@ struct EngineOptions {
   int local_replicas = 1;  ///< number of threads of this rank that compute
   RecorderOptions recorder;
   std::shared_ptr<Family> family = std::make_shared<Family>();
+  std::string recovery_advice;  ///< see CommunicatorOptions; empty: the default
 };
 
 /// Thread-safe.

@@ -89,6 +89,7 @@ lockstep::Communicator make_communicator(const BackendOptions& options) {
   lockstep::CommunicatorOptions ours;
   ours.fail_after = options.timeout;
   ours.name = options.name;
+  ours.recovery_advice = "create a new process group on every rank, then restore the model from a checkpoint";
   if (options.ranks_in_world.empty()) return lockstep::world_communicator(ours);
   static std::mutex mutex;  // threads of one process that create groups would mix up their messages
   const std::lock_guard lock(mutex);

@@ -18,7 +18,12 @@ namespace {
 lockstep::Communicator make_communicator(int local, std::optional<std::chrono::milliseconds> timeout) {
   return with_torch_errors([&] {
     start();
-    return lockstep::world_communicator({.local_replicas = local, .fail_after = timeout, .name = "replicas"});
+    return lockstep::world_communicator(
+        {.local_replicas = local,
+         .fail_after = timeout,
+         .name = "replicas",
+         .recovery_advice =
+             "create a new lockstep_torch.Replicas on every rank, then restore the model from a checkpoint"});
   });
 }
 

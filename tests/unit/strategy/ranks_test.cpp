@@ -87,6 +87,32 @@ TEST(Ranks, that_disagree_about_a_shape_both_get_mismatch) {
   });
 }
 
+TEST(Ranks, that_a_failure_has_left_at_different_operations_recover_by_the_communicator_of_the_strategy) {
+  std::latch are_posted(1);
+  on_workers({1, 2}, [&](Strategy& strategy) {
+    const Communicator& comm = strategy.communicator();
+    const auto sum = [&] { return strategy.reduce(ReduceOp::sum, strategy.run([] { return 1; })); };
+    if (comm.rank() == 0) {
+      Request first = comm.barrier_async({.name = "one"});
+      Request second = comm.barrier_async({.name = "two"});
+      are_posted.count_down();
+      expect_error(Code::mismatch, {"one", "other"}, [&] { second.wait(); });
+      expect_error(Code::mismatch, {"one", "other"}, [&] { first.wait(); });
+    } else {
+      are_posted.wait();
+      expect_error(Code::mismatch, {"one", "other"}, [&] { comm.barrier({.name = "other"}); });
+    }
+    for (int i = 0; i < 2; ++i) {
+      expect_error(Code::mismatch,
+                   {"different operations", "call communicator().recover() of the strategy on every rank",
+                    "restore the variables"},
+                   [&] { (void)sum(); });
+    }
+    (void)strategy.communicator().recover();
+    EXPECT_EQ(sum(), 3);
+  });
+}
+
 /// Checks that both ranks get the lines of both calls; `call` makes them, with values of that size, on two lines.
 template <class Call>
 void expect_lines(int of_rank_0, int of_rank_1, const Call& call) {

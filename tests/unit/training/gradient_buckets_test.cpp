@@ -156,7 +156,7 @@ TEST(GradientBuckets, hand_a_failure_to_every_replica_and_work_again) {
   });
 }
 
-TEST(GradientBuckets, throw_an_error_of_reduced_count_again_in_finish) {
+TEST(GradientBuckets, throw_an_error_of_reduced_count_again_in_finish_and_say_how_to_go_on) {
   std::latch is_posted(1);
   on_ranks({1, 1}, [&](Communicator& comm) {
     Replica replica;
@@ -178,6 +178,11 @@ TEST(GradientBuckets, throw_an_error_of_reduced_count_again_in_finish) {
       expect_all(error_of(reduce), {"mismatch:"});
     }
     expect_all(error_of([&] { unequal.finish(0); }), {"mismatch:"});
+    for (int step = 0; step < 2; ++step) {
+      const std::string error = error_of([&] { unequal.finish(0); });
+      expect_all(error, {"mismatch:", "different operations", "create a new GradientBuckets on every rank"});
+      EXPECT_EQ(error.find("recover"), std::string::npos) << error;
+    }
     GradientBuckets buckets(comm, replica.views, {.bucket_bytes = 1});
     replica.refill(comm.rank());
     buckets.finish(0);

@@ -5,6 +5,7 @@
 
 #include "apps/options/program_options.hpp"
 #include "apps/options/version.hpp"
+#include "base/output_file.hpp"
 #include "train/gpu/mlp.hpp"
 #include "train/images.hpp"
 #include "train/options.hpp"
@@ -16,7 +17,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -86,9 +86,16 @@ std::optional<gpu::Backend> backend_of_models(const lockstep::Communicator& comm
   return backend;
 }
 
+/// Does not change the file, if there is one.
 void require_writable(const std::string& name) {
-  if (!name.empty() && !std::ofstream(name, std::ios::app))
-    throw OptionError("--json \"" + name + "\": the file cannot be written; give a name in a writable directory");
+  if (name.empty()) return;
+  try {
+    lockstep::detail::require_regular_file(name);
+    lockstep::detail::FileReplacement{name};
+  } catch (const lockstep::detail::FileError& error) {
+    throw OptionError("--json \"" + name + "\": the file cannot be written: " + error.what() +
+                      "; give a name in a writable directory");
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "train/report.hpp"
 
 #include "apps/options/counted.hpp"
+#include "base/output_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <stdexcept>
 
 namespace train {
@@ -133,9 +133,13 @@ void Report::finish(const Summary& summary) {
       {"input_wait_share", share(summary.input_wait_seconds, summary.seconds)},
       {"parameters", fmt::format("0x{:016x}", summary.parameters)},
   };
-  std::ofstream file(options_.json);
-  file << json.dump(2) << '\n';
-  if (!file.flush()) throw std::runtime_error(fmt::format("--json \"{}\": the file cannot be written", options_.json));
+  try {
+    lockstep::detail::FileReplacement file(options_.json);
+    file.write(json.dump(2) + "\n");
+    file.finish(lockstep::detail::Durability::none);
+  } catch (const lockstep::detail::FileError& error) {
+    throw std::runtime_error(fmt::format("--json \"{}\": the file cannot be written: {}", options_.json, error.what()));
+  }
 }
 
 std::uint64_t hash_of(const std::vector<lockstep::MirroredVariable<float>>& variables) {

@@ -3,6 +3,7 @@
 
 #include "bench/perf/job_checks.hpp"
 
+#include "base/output_file.hpp"
 #include "bench/harness/option_values.hpp"
 #include "bench/perf/cuda_stream.hpp"
 #include "bench/perf/gpus.hpp"
@@ -19,7 +20,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <new>
 #include <string>
 
@@ -68,8 +68,14 @@ std::vector<lockstep::Device> devices_of_replicas(const Options& options, const 
 void check_files(const Options& options, int rank) {
   if (rank != 0) return;
   const auto check = [](const char* option, const std::string& name) {
-    if (name.empty() || std::ofstream(name, std::ios::app)) return;
-    refuse("{} \"{}\": the file cannot be written; give a name in an existing, writable folder", option, name);
+    if (name.empty()) return;
+    try {  // does not change the file, if there is one
+      lockstep::detail::require_regular_file(name);
+      lockstep::detail::FileReplacement{name};
+    } catch (const lockstep::detail::FileError& error) {
+      refuse("{} \"{}\": the file cannot be written: {}; give a name in an existing, writable folder", option, name,
+             error.what());
+    }
   };
   check("--json", options.json);
   check("--csv", options.csv);

@@ -4,6 +4,7 @@
 #include "bench/perf/report.hpp"
 
 #include "apps/options/counted.hpp"
+#include "base/output_file.hpp"
 #include "bench/perf/memory.hpp"
 #include "bench/perf/plot.hpp"
 
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <stdexcept>
 #include <utility>
 
@@ -74,9 +74,13 @@ std::string call_text(const Options& options) {
 }
 
 void write(const char* option, const std::string& name, const std::string& text) {
-  std::ofstream file(name);
-  file << text;
-  if (!file.flush()) throw std::runtime_error(fmt::format("{} \"{}\": the file cannot be written", option, name));
+  try {
+    lockstep::detail::FileReplacement file(name);
+    file.write(text);
+    file.finish(lockstep::detail::Durability::none);
+  } catch (const lockstep::detail::FileError& error) {
+    throw std::runtime_error(fmt::format("{} \"{}\": the file cannot be written: {}", option, name, error.what()));
+  }
 }
 
 std::string in_quotes(const std::string& text) {

@@ -47,9 +47,7 @@ constexpr std::string_view removed_prefix = ".removed-";
 /// other names are unchanged.
 std::string final_name(const Path& path) {
   std::string name = path.filename().string();
-  const std::size_t at = name.rfind(unfinished_prefix);
-  if (at == std::string::npos) return name;
-  if (at > 0) return name.substr(0, at);  // a file that save_safetensors writes
+  if (!name.starts_with(unfinished_prefix)) return name;
   const std::string step = name.substr(unfinished_prefix.size());
   return std::string(step_prefix) + step.substr(0, step.find('-'));
 }
@@ -59,7 +57,7 @@ Path final_path(const Path& path) {
   const Path folder = path.parent_path();
   if (folder.filename().string().starts_with(unfinished_prefix))
     return folder.parent_path() / final_name(folder) / path.filename();
-  return path.filename().string().find(unfinished_prefix) == std::string::npos ? path : folder / final_name(path);
+  return path.filename().string().starts_with(unfinished_prefix) ? folder / final_name(path) : path;
 }
 
 std::optional<std::int64_t> step_of(const std::string& name) {
@@ -120,6 +118,11 @@ void throw_system_error(std::string_view action, const Path& path, int error_num
               std::error_code(error_number, std::generic_category()).message());
 }
 
+void throw_system_error(const FileError& error, const Path& path) {
+  throw_error(code_of(error.error_number()), "cannot {} {}: {}", error.action(), final_path(path).string(),
+              error.what());
+}
+
 File::File(Path path, int descriptor) noexcept : path_(std::move(path)), descriptor_(descriptor) {}
 
 File File::open_to_read(const Path& path) {
@@ -129,7 +132,7 @@ File File::open_to_read(const Path& path) {
 }
 
 File File::open_to_write(const Path& path) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor < 0) throw_system_error("open for writing", path, errno);
   return {path, descriptor};
 }
@@ -180,6 +183,17 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
 
 void File::sync() {
   if (::fsync(descriptor_) != 0) throw_system_error("flush to disk (fsync)", path_, errno);
+}
+
+void write_text(const Path& path, std::string_view text) {
+  try {
+    OutputFile file = OutputFile::create(path.string());
+    file.write(text);
+    file.sync();
+    file.close();
+  } catch (const FileError& error) {
+    throw_system_error(error, path);
+  }
 }
 
 std::string read_text(const Path& path, std::uint64_t most) {

@@ -7,6 +7,8 @@
 
 #pragma once
 
+#include "base/output_file.hpp"
+
 #include <lockstep/base/error.hpp>
 
 #include <cstddef>
@@ -27,6 +29,8 @@ using Path = std::filesystem::path;
 /// failed_precondition if permission is missing, and unavailable for other errors: there is no space, or the
 /// device fails.
 [[noreturn]] void throw_system_error(std::string_view action, const Path& path, int error_number);
+/// The same for an error of the writer of files.
+[[noreturn]] void throw_system_error(const FileError& error, const Path& path);
 
 /// An open file. Move-only.
 class File {
@@ -34,7 +38,8 @@ class File {
   /// Opens an existing file for reading. Throws an error of throw_system_error.
   [[nodiscard]] static File open_to_read(const Path& path);
   /// Opens a file for writing; creates the file if it does not exist. Does not truncate an existing file, because
-  /// several ranks write to one file.
+  /// several ranks write to one file. A file that one rank writes is an OutputFile or a FileReplacement. Does not
+  /// follow a symbolic link.
   [[nodiscard]] static File open_to_write(const Path& path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -54,6 +59,10 @@ class File {
   Path path_;
   int descriptor_ = -1;
 };
+
+/// Creates a file with this content; returns when it is on the disk, but not yet its name. Throws an error of
+/// throw_system_error.
+void write_text(const Path& path, std::string_view text);
 
 /// Reads the whole file. Throws Error(data_loss) if it is longer than `most` bytes.
 [[nodiscard]] std::string read_text(const Path& path, std::uint64_t most);

@@ -12,8 +12,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -57,24 +55,16 @@ void save_safetensors(const std::string& path, const SafetensorsFile& content) {
                         "save_safetensors: {}: the name of a tensor or a text of the metadata is not valid UTF-8",
                         path);
   }
-  const detail::Path unfinished = path + ".unfinished-" + std::to_string(::getpid());
   try {
-    // a killed process with the same id may have left this file; open_to_write would not truncate it
-    detail::remove_quietly(unfinished);
-    File file = File::open_to_write(unfinished);
-    file.write_at(0, std::as_bytes(std::span(bytes)));
-    for (const detail::TensorEntry& entry : header.tensors) {
+    detail::FileReplacement file(path);
+    file.write(bytes);
+    for (const detail::TensorEntry& entry : header.tensors) {  // in the order of the file, without gaps
       const Tensor tensor = detail::host_tensor(content.tensors.at(entry.name));
-      file.write_at(header.data_offset + entry.begin,
-                    std::span(static_cast<const std::byte*>(tensor.data()), tensor.byte_count()));
+      file.write({static_cast<const char*>(tensor.data()), tensor.byte_count()});
     }
-    file.sync();
-    detail::put_in_place(unfinished, path);
-    const detail::Path folder = detail::Path(path).parent_path();
-    detail::sync_directory(folder.empty() ? detail::Path(".") : folder);
-  } catch (...) {
-    detail::remove_quietly(unfinished);
-    throw;
+    file.finish(detail::Durability::disk);
+  } catch (const detail::FileError& error) {
+    detail::throw_system_error(error, path);
   }
 }
 

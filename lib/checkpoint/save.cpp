@@ -232,12 +232,7 @@ void PendingSave::Implementation::write_in_background() {
 void PendingSave::Implementation::commit() {
   for (std::size_t k = 0; k < blocks_.size(); ++k)
     manifest_.tensors.at(header_.tensors[blocks_[k].tensor].name).checksums.push_back(checksums_[k]);
-  const std::string text = detail::to_text(manifest_);
-  {
-    File file = File::open_to_write(unfinished_ / detail::manifest_name);
-    file.write_at(0, std::as_bytes(std::span(text)));
-    file.sync();
-  }
+  detail::write_text(unfinished_ / detail::manifest_name, detail::to_text(manifest_));
   detail::commit(directory_, unfinished_, step_, keep_last_);
 }
 

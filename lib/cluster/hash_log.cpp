@@ -12,13 +12,10 @@
 
 #include <lockstep/base/error.hpp>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <system_error>
 #include <utility>
 
 namespace lockstep::detail {
@@ -67,11 +64,11 @@ PresentLog& present_log() {
 HashLog::HashLog(const std::string& directory, int rank, int size)
     : fork_depth_(fork_depth()), path_(path_of(directory, rank)) {
   const MutexLock lock(mutex_);
-  ::unlink(path_.c_str());  // links that other users have made in a shared directory are not followed
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file_ < 0) {
+  try {
+    file_ = OutputFile::create(path_);
+  } catch (const FileError& error) {
     throw_error(Code::invalid_argument, "LOCKSTEP_HASH_LOG=\"{}\": the file {} cannot be written: {}", directory, path_,
-                std::generic_category().message(errno));
+                error.what());
   }
   write(to_text({{"lockstep_hash_log", 1},
                  {"job", name_of_this_job()},
@@ -81,18 +78,15 @@ HashLog::HashLog(const std::string& directory, int rank, int size)
                  {"pid", ::getpid()}}));
 }
 
-HashLog::~HashLog() {
-  if (file_ >= 0) ::close(file_);
-}
-
 void HashLog::write(std::string line) {
-  if (file_ < 0 || fork_depth() != fork_depth_) return;
+  if (!file_.is_open() || fork_depth() != fork_depth_) return;
   line += '\n';
-  if (write_all(file_, line)) return;
-  log_warning("LOCKSTEP_HASH_LOG: cannot write {}: {}; the rest of the log is missing", path_,
-              std::generic_category().message(errno));
-  ::close(file_);
-  file_ = -1;
+  try {
+    file_.write(line);
+  } catch (const FileError& error) {
+    log_warning("LOCKSTEP_HASH_LOG: cannot write {}: {}; the rest of the log is missing", path_, error.what());
+    file_ = {};
+  }
 }
 
 std::uint64_t HashLog::number_of(const HashedGroup& group) {

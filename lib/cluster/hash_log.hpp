@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/mutex.hpp"
+#include "base/output_file.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -67,7 +68,6 @@ class HashLog {
   HashLog(const std::string& directory, int rank, int size);
   HashLog(const HashLog&) = delete;
   HashLog& operator=(const HashLog&) = delete;
-  ~HashLog();
 
   /// Describes a communicator. Returns its number in the file, from 1.
   [[nodiscard]] std::uint64_t number_of(const HashedGroup& group);
@@ -82,7 +82,7 @@ class HashLog {
   const std::uint32_t fork_depth_;  // fork_depth() of the process that created this object
   const std::string path_;
   Mutex mutex_;
-  int file_ LOCKSTEP_GUARDED_BY(mutex_) = -1;  // -1: not open, or a write has failed
+  OutputFile file_ LOCKSTEP_GUARDED_BY(mutex_);  // not open: a write has failed
   std::uint64_t groups_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
   std::map<std::string, std::uint64_t> calls_ LOCKSTEP_GUARDED_BY(mutex_);  // number by description
 };

@@ -13,16 +13,13 @@
 
 #include <lockstep/cluster/report_value.hpp>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace lockstep {
@@ -184,12 +181,11 @@ MetricsFile::MetricsFile(const std::string& path, int rank, int size)
     }
     return;
   }
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file_ < 0) refuse(std::generic_category().message(errno));
-}
-
-MetricsFile::~MetricsFile() {
-  if (file_ >= 0) ::close(file_);
+  try {
+    file_ = OutputFile::append(path_);
+  } catch (const FileError& error) {
+    refuse(error.what());
+  }
 }
 
 Metrics MetricsFile::read() const {
@@ -212,9 +208,11 @@ void MetricsFile::write() {
     replace_file(path_, to_prometheus(read()), "the metrics file");
     return;
   }
-  if (!write_all(file_, to_json_line(read())))
-    throw_error(Code::unavailable, "cannot write the metrics file {}: {}", path_,
-                std::generic_category().message(errno));
+  try {
+    file_.write(to_json_line(read()));
+  } catch (const FileError& error) {
+    throw_error(Code::unavailable, "cannot write the metrics file {}: {}", path_, error.what());
+  }
 }
 
 }  // namespace detail

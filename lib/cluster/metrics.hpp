@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "base/output_file.hpp"
 #include "base/time_stamp.hpp"
 #include "cluster/operation_meter.hpp"
 
@@ -43,11 +44,11 @@ struct Metrics {
 /// The file of one rank. Not thread-safe.
 class MetricsFile {
  public:
-  /// `path` is the value of LOCKSTEP_METRICS. Opens the file. Throws Error(invalid_argument) if it cannot be written.
+  /// `path` is the value of LOCKSTEP_METRICS. Opens the file. Throws Error(invalid_argument) if it cannot be written,
+  /// or if it exists and is not a regular file; symbolic links are not followed.
   MetricsFile(const std::string& path, int rank, int size);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
-  ~MetricsFile();
   /// Appends a line or, if the extension is ".prom", replaces the file. Throws Error(unavailable) if this fails.
   void write();
 
@@ -62,7 +63,7 @@ class MetricsFile {
   const bool is_prometheus_;
   const std::chrono::steady_clock::time_point start_;
   const TimeStampClock clock_;
-  int file_ = -1;  // of JSON lines
+  OutputFile file_;  // of JSON lines
 };
 
 }  // namespace lockstep::detail

@@ -11,12 +11,9 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/cluster/trace.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
@@ -163,6 +160,7 @@ std::vector<TraceFile> find_files(const std::string& directory) {
     const std::string name = entry.path().filename().string();
     const std::size_t dash = name.rfind("-rank");
     if (!name.starts_with("lockstep-") || !name.ends_with(trace_suffix) || dash == std::string::npos) continue;
+    if (!entry.is_regular_file(error)) continue;
     const std::size_t begin = std::string_view("lockstep-").size();
     files.push_back(
         {entry.path().string(), name.substr(begin, dash - begin), entry.last_write_time(), entry.file_size()});
@@ -183,20 +181,6 @@ std::vector<TraceFile> files_of_job(const std::string& directory, const std::opt
                 job ? " of job " + *job : "");
   }
   return files;
-}
-
-/// Writes a file in parts; the file has its name when it is complete.
-void write_trace_json(const JobTrace& trace, const std::string& path) {
-  const std::string part = fmt::format("{}.part{}", path, ::getpid());
-  std::ofstream file(part, std::ios::binary | std::ios::trunc);
-  write_events(trace,
-               [&](std::string_view text) { file.write(text.data(), static_cast<std::streamsize>(text.size())); });
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(part, path, error);
-  if (file && !error) return;
-  fs::remove(part, error);
-  throw_error(Code::unavailable, "cannot write the trace {}", path);
 }
 
 }  // namespace
@@ -245,7 +229,7 @@ MergedTrace merge_trace(const std::string& directory, const std::optional<std::s
   merged.trace_path = prefix + ".trace.json";
   merged.summary_path = prefix + ".summary.txt";
   merged.summary = summarize(trace);
-  write_trace_json(trace, merged.trace_path);
+  replace_file(merged.trace_path, "the trace", [&](const WriteText& write) { write_events(trace, write); });
   replace_file(merged.summary_path, merged.summary, "the summary");
   return merged;
 }

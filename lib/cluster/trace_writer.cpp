@@ -13,17 +13,14 @@
 
 #include <lockstep/base/error.hpp>
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <fstream>
 #include <span>
-#include <system_error>
 #include <utility>
 
 namespace lockstep::detail {
@@ -75,19 +72,15 @@ std::string open_path(const std::string& directory, int rank) {
 std::string trace_prefix(const std::string& job) { return "lockstep-" + job + "-rank"; }
 
 TraceWriter::TraceWriter(const std::string& directory, int rank, int size) : path_(open_path(directory, rank)) {
-  ::unlink(path_.c_str());  // links that other users have made in a shared directory are not followed
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file_ < 0) {
+  try {
+    file_ = OutputFile::create(path_);
+  } catch (const FileError& error) {
     throw_error(Code::invalid_argument, "LOCKSTEP_TRACE=\"{}\": the file {} cannot be written: {}", directory, path_,
-                std::generic_category().message(errno));
+                error.what());
   }
   buffer_ = trace_magic;
   append(TraceRecordType::text, 0, to_text(header_of(rank, size)));
   append_clock();
-}
-
-TraceWriter::~TraceWriter() {
-  if (file_ >= 0) ::close(file_);
 }
 
 void TraceWriter::append(TraceRecordType type, std::uint32_t group, std::string_view bytes) {
@@ -142,10 +135,13 @@ void TraceWriter::append_ranges() {
 }
 
 void TraceWriter::flush() {
-  const bool is_good = write_all(file_, buffer_);
-  buffer_.clear();  // keeps its memory
-  if (is_good) return;
-  throw_error(Code::unavailable, "cannot write the trace file {}: {}", path_, std::generic_category().message(errno));
+  try {
+    file_.write(buffer_);
+    buffer_.clear();  // keeps its memory
+  } catch (const FileError& error) {
+    buffer_.clear();
+    throw_error(Code::unavailable, "cannot write the trace file {}: {}", path_, error.what());
+  }
 }
 
 void TraceWriter::write() {

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "base/output_file.hpp"
 #include "cluster/operation_meter.hpp"
 #include "cluster/trace_file.hpp"
 
@@ -28,7 +29,6 @@ class TraceWriter {
   TraceWriter(const std::string& directory, int rank, int size);
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
-  ~TraceWriter();
   /// Writes what the meters of this process and the ranges have by now. Throws Error(unavailable) if this fails.
   void write();
   /// Writes the end of the file. Logs a warning if entries were left out.
@@ -46,7 +46,7 @@ class TraceWriter {
   void flush();
 
   const std::string path_;
-  int file_ = -1;
+  OutputFile file_;
   std::int64_t last_clock_ns_ = 0;
   std::string buffer_;
   std::vector<std::shared_ptr<OperationMeter>>

@@ -6,11 +6,10 @@
 #include <lockstep/checkpoint/checkpoint.hpp>
 
 #include "support/function_ref.hpp"
+#include "support/size_limit.hpp"
 #include "support/temporary_directory.hpp"
 #include "unit/strategy/strategies.hpp"
 
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdint>
@@ -245,28 +244,6 @@ TEST(Save, that_fails_leaves_the_former_checkpoint) {
     });
   }
 }
-
-/// Limits files to `bytes` during its lifetime, to simulate a full disk.
-class SizeLimit {
- public:
-  explicit SizeLimit(rlim_t bytes) {
-    former_handler_ = ::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &former_);
-    rlimit limit = former_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  SizeLimit(const SizeLimit&) = delete;
-  SizeLimit& operator=(const SizeLimit&) = delete;
-  ~SizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &former_);
-    ::signal(SIGXFSZ, former_handler_);
-  }
-
- private:
-  rlimit former_{};
-  void (*former_handler_)(int) = nullptr;
-};
 
 TEST(Save, without_space_fails_on_all_ranks_and_leaves_the_former_checkpoint) {
   const TemporaryDirectory directory;

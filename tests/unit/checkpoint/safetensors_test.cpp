@@ -7,6 +7,7 @@
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "support/expect_error.hpp"
+#include "support/size_limit.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -141,6 +143,32 @@ TEST(Safetensors, keeps_the_old_file_when_a_new_one_cannot_be_written) {
   content.tensors.emplace("\xff", Tensor::scalar(1.0F));
   expect_error(Code::invalid_argument, {"x", "UTF-8"}, [&] { save_safetensors(directory.path() / "x", content); });
   expect_error(Code::invalid_argument, {"nowhere"}, [&] { save_safetensors("/nowhere/at/all", {}); });
+  EXPECT_EQ(directory.read("x"), "old");
+  EXPECT_EQ(files_in(directory.path()), std::vector<std::string>{"x"});
+}
+
+TEST(Safetensors, replaces_a_link_and_keeps_what_it_points_to) {
+  const TemporaryDirectory directory;
+  directory.write("victim", "precious");
+  std::filesystem::create_symlink(directory.path() / "victim", directory.path() / "x");
+  SafetensorsFile content;
+  content.tensors.emplace("t", Tensor::scalar(1.0F));
+  save_safetensors(directory.path() / "x", content);
+  EXPECT_EQ(directory.read("victim"), "precious");
+  EXPECT_FALSE(std::filesystem::is_symlink(directory.path() / "x"));
+  EXPECT_EQ(load_safetensors(directory.path() / "x").tensors.at("t").elements<float>()[0], 1.0F);
+}
+
+TEST(Safetensors, keeps_the_old_file_without_space) {
+  const TemporaryDirectory directory;
+  directory.write("x", "old");
+  SafetensorsFile content;
+  content.tensors.emplace("t", Tensor::from(std::vector<float>(1000, 1.0F)));
+  {
+    const SizeLimit limit(2000);
+    expect_error(Code::unavailable, {"cannot write " + (directory.path() / "x").string() + ": File too large"},
+                 [&] { save_safetensors(directory.path() / "x", content); });
+  }
   EXPECT_EQ(directory.read("x"), "old");
   EXPECT_EQ(files_in(directory.path()), std::vector<std::string>{"x"});
 }

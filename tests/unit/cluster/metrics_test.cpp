@@ -6,11 +6,19 @@
 #include "cluster/metrics.hpp"
 #include "cluster/operation_meter.hpp"
 
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <limits>
+#include <string>
 #include <string_view>
 
 namespace lockstep::detail {
@@ -117,6 +125,36 @@ TEST(Metrics, have_a_file_for_each_rank) {
   EXPECT_EQ(metrics_path("metrics.jsonl", 0), "metrics.rank0.jsonl");
   EXPECT_EQ(metrics_path("/a.b/metrics", 12), "/a.b/metrics.rank12");
   EXPECT_EQ(metrics_path("a/x.y.prom", 3), "a/x.y.rank3.prom");
+}
+
+TEST(Metrics, are_appended_to_regular_files_alone) {
+  const test::TemporaryDirectory directory;
+  const std::string path = (directory.path() / "m.jsonl").string();
+  const auto refuses = [&](const std::string& reason) {
+    test::expect_error(Code::invalid_argument,
+                       {"LOCKSTEP_METRICS=\"" + path + "\": the file ", "m.rank1.jsonl cannot be written: " + reason},
+                       [&] { MetricsFile(path, 1, 2).write(); });
+  };
+  MetricsFile(path, 0, 2).write();
+  MetricsFile(path, 0, 2).write();
+  const std::string lines = directory.read("m.rank0.jsonl");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
+  directory.write("victim", "precious");
+  std::filesystem::create_symlink(directory.path() / "victim", directory.path() / "m.rank1.jsonl");
+  refuses("it is a symbolic link, and links are not followed");
+  EXPECT_EQ(directory.read("victim"), "precious");
+  std::filesystem::remove(directory.path() / "m.rank1.jsonl");
+  ASSERT_EQ(::mkfifo((directory.path() / "m.rank1.jsonl").c_str(), 0600), 0);
+  refuses("it is not a regular file");
+}
+
+TEST(Metrics, for_prometheus_replace_a_link) {
+  const test::TemporaryDirectory directory;
+  directory.write("victim", "precious");
+  std::filesystem::create_symlink(directory.path() / "victim", directory.path() / "m.rank0.prom");
+  MetricsFile((directory.path() / "m.prom").string(), 0, 1).write();
+  EXPECT_EQ(directory.read("victim"), "precious");
+  EXPECT_NE(directory.read("m.rank0.prom").find("lockstep_ranks"), std::string::npos);
 }
 
 }  // namespace

@@ -9,12 +9,16 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/cluster/trace.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <span>
 #include <string>
@@ -165,6 +169,28 @@ TEST(TraceFile, that_is_damaged_is_refused_with_its_name) {
     EXPECT_EQ(error.code(), Code::data_loss);
     EXPECT_NE(error.text().find(path + " is damaged at byte 16"), std::string::npos) << error.text();
   }
+}
+
+TEST(TraceMerge, follows_no_links_that_have_the_names_of_its_files) {
+  const test::TemporaryDirectory directory;
+  write_file(directory, 0);
+  directory.write("victim", "precious");
+  const std::string result = (directory.path() / "lockstep-12.trace.json").string();
+  for (const std::string& name : {result, result + ".part" + std::to_string(::getpid())})
+    std::filesystem::create_symlink(directory.path() / "victim", name);
+  EXPECT_EQ(merge_trace(directory.path().string(), "12").trace_path, result);
+  EXPECT_EQ(directory.read("victim"), "precious");
+  EXPECT_FALSE(std::filesystem::is_symlink(result));
+  EXPECT_NE(directory.read("lockstep-12.trace.json").find("traceEvents"), std::string::npos);
+}
+
+TEST(TraceMerge, names_the_reason_if_its_files_cannot_be_written) {
+  const test::TemporaryDirectory directory;
+  write_file(directory, 0);
+  const std::string result = (directory.path() / "lockstep-12.trace.json").string();
+  std::filesystem::create_directory(result);
+  test::expect_error(Code::unavailable, {"cannot write the trace " + result + ": Is a directory"},
+                     [&] { static_cast<void>(merge_trace(directory.path().string(), "12")); });
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 
 #include "diff/logs.hpp"
 
+#include "base/json_reader.hpp"
+#include "base/printable.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -32,6 +35,15 @@ void require(bool is_good, const char* rule) {
   if (!is_good) throw Damage(rule);
 }
 
+/// A text of a log, escaped for a terminal. Throws Json::exception if `json` is not a text.
+std::string text_of(const Json& json) { return lockstep::detail::printable(json.get<std::string>()); }
+
+std::vector<std::string> texts_of(const Json& json) {
+  std::vector<std::string> texts;
+  for (const Json& each : json.get_ref<const Json::array_t&>()) texts.push_back(text_of(each));
+  return texts;
+}
+
 Owners owners_of(const std::string& text) {
   if (text == "root") return Owners::root;
   if (text == "ranks") return Owners::ranks;
@@ -42,20 +54,18 @@ Owners owners_of(const std::string& text) {
 
 Call read_call(const Json& json) {
   Call call;
-  call.kind = json.at("kind").get<std::string>();
-  call.op = json.value("op", "");
-  call.name = json.value("name", "");
-  call.text = json.at("text").get<std::string>();
-  if (json.contains("file"))
-    call.place = fmt::format("{}:{}", json.at("file").get<std::string>(), json.at("line").get<int>());
+  call.kind = text_of(json.at("kind"));
+  call.op = text_of(json.value("op", Json("")));
+  call.name = text_of(json.value("name", Json("")));
+  call.text = text_of(json.at("text"));
+  if (json.contains("file")) call.place = fmt::format("{}:{}", text_of(json.at("file")), json.at("line").get<int>());
   call.root = json.value("root", -1);
   call.inputs_of = owners_of(json.at("inputs_of").get<std::string>());
   call.outputs_of = owners_of(json.at("outputs_of").get<std::string>());
   std::size_t inputs = 0;
   std::size_t outputs = 0;
   for (const Json& each : json.at("items")) {
-    Item item{each.at("inputs").get<std::vector<std::string>>(), each.at("outputs").get<std::vector<std::string>>(),
-              inputs, outputs};
+    Item item{texts_of(each.at("inputs")), texts_of(each.at("outputs")), inputs, outputs};
     inputs += item.inputs.size();
     outputs += item.outputs.size();
     call.items.push_back(std::move(item));
@@ -65,7 +75,7 @@ Call read_call(const Json& json) {
 
 Communicator read_communicator(const Json& json) {
   Communicator communicator;
-  communicator.name = json.at("name").get<std::string>();
+  communicator.name = text_of(json.at("name"));
   communicator.number = json.at("number").get<std::uint64_t>();
   communicator.job_ranks = json.at("job_ranks").get<std::vector<int>>();
   communicator.rank = json.at("rank").get<int>();
@@ -82,7 +92,7 @@ Communicator read_communicator(const Json& json) {
 
 std::vector<std::string> read_hashes(const Json& json) {
   std::vector<std::string> hashes;
-  for (const Json& each : json) hashes.push_back(each.is_null() ? "" : each.get<std::string>());
+  for (const Json& each : json) hashes.push_back(each.is_null() ? "" : text_of(each));
   return hashes;
 }
 
@@ -118,11 +128,11 @@ void read_operation(const Json& json, std::size_t line, Log& log) {
 }
 
 void read_line(const std::string& text, std::size_t line, Log& log) {
-  const Json json = Json::parse(text);
+  const Json json = lockstep::detail::read_json(text);
   if (line == 1) {
     require(json.at("lockstep_hash_log").get<int>() == 1,
             "not version 1; use the lockstep-diff of the same installation");
-    log.job = json.at("job").get<std::string>();
+    log.job = text_of(json.at("job"));
     log.rank = json.at("rank").get<int>();
     log.size = json.at("size").get<int>();
     require(log.rank >= 0 && log.rank < log.size && log.size <= (1 << 24), "the rank is not a rank of the job");
@@ -146,7 +156,9 @@ std::vector<std::string> find_logs(const std::string& path) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix) && name.ends_with(suffix)) paths.push_back(entry.path().string());
+    std::error_code ignored;
+    if (name.starts_with(prefix) && name.ends_with(suffix) && entry.is_regular_file(ignored))
+      paths.push_back(entry.path().string());
   }
   if (error) throw InputError(fmt::format("{}: {}", path, error.message()));
   if (paths.empty())
@@ -169,6 +181,8 @@ Log read_log(const std::string& path) {
       read_line(text, ++line, log);
     } catch (const Damage& error) {
       throw InputError(fmt::format("{}:{}: {}", path, line, error.what()));
+    } catch (const lockstep::detail::JsonError& error) {
+      throw InputError(fmt::format("{}:{}: not a line of a hash log of lockstep: {}", path, line, error.what()));
     } catch (const Json::exception&) {
       throw InputError(fmt::format("{}:{}: not a line of a hash log of lockstep", path, line));
     }

@@ -3,6 +3,7 @@
 //
 // lockstep-diff: the first operation in which two runs of a program differ.
 
+#include "base/printable.hpp"
 #include "diff/comparison.hpp"
 #include "diff/logs.hpp"
 
@@ -13,6 +14,8 @@
 #include <vector>
 
 namespace {
+
+using lockstep::detail::printable;
 
 constexpr const char* help =
     "usage: lockstep-diff A B\n"
@@ -31,7 +34,7 @@ constexpr const char* help =
     "line.\n";
 
 int refuse(const std::string& text) {
-  std::fprintf(stderr, "lockstep-diff: %s; see lockstep-diff --help\n", text.c_str());
+  std::fprintf(stderr, "lockstep-diff: %s; see lockstep-diff --help\n", printable(text).c_str());
   return 2;
 }
 
@@ -58,7 +61,7 @@ int main(int argc, char** argv) {
     if (std::fflush(stdout) != 0) return 2;
     return comparison.are_equal ? 0 : 1;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep-diff: %s\n", error.what());
+    std::fprintf(stderr, "lockstep-diff: %s\n", printable(error.what()).c_str());
     return 2;
   }
 }

@@ -3,6 +3,7 @@
 
 #include "doctor/job.hpp"
 
+#include "base/json_reader.hpp"
 #include "doctor/host_facts.hpp"
 #include "doctor/measure.hpp"
 #include "doctor/messages.hpp"
@@ -34,6 +35,8 @@
 
 namespace doctor {
 namespace {
+
+using lockstep::detail::read_json;
 
 Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -108,7 +111,7 @@ class Rank {
     for (;;) {
       const auto text = messages_.receive(0, after(options_.start_seconds + options_.seconds + 20));
       if (!text) return;
-      const auto command = nlohmann::json::parse(*text);
+      const auto command = read_json(*text);
       const std::string what = command.at("do");
       if (what == "end") return;
       if (what == "clock") answer_clock();
@@ -151,7 +154,7 @@ class Rank {
     for (int rank = 1; rank < facts_.size; ++rank) {
       const auto text = messages_.receive(rank, deadline);
       if (text) {
-        job.ranks.push_back(nlohmann::json::parse(*text).get<RankFacts>());
+        job.ranks.push_back(read_json(*text).get<RankFacts>());
       } else {
         job.missing.push_back(rank);
       }
@@ -181,7 +184,7 @@ class Rank {
     for (int rank = 1; rank < facts_.size; ++rank) {
       const auto text = messages_.receive(rank, deadline);
       if (text) {
-        job.ranks[static_cast<std::size_t>(rank)].compute_ms = nlohmann::json::parse(*text).get<double>();
+        job.ranks[static_cast<std::size_t>(rank)].compute_ms = read_json(*text).get<double>();
       } else {
         job.missing.push_back(rank);
       }
@@ -237,7 +240,7 @@ class Rank {
   void take_result(Link& link, double seconds) {
     const auto text = messages_.receive(link.first, after(seconds + 12));
     if (text) {
-      link = nlohmann::json::parse(*text).get<Link>();
+      link = read_json(*text).get<Link>();
     } else {
       link.error = "no answer from rank " + std::to_string(link.first) + " within the deadline";
     }

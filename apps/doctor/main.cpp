@@ -13,6 +13,7 @@
 #include "apps/options/number.hpp"
 #include "apps/options/terminal.hpp"
 #include "apps/options/version.hpp"
+#include "base/printable.hpp"
 
 #include <lockstep/base/exit_code.hpp>
 #include <lockstep/cluster/build_info.hpp>
@@ -34,6 +35,7 @@
 namespace {
 
 namespace po = boost::program_options;
+using lockstep::detail::printable;
 
 constexpr const char* about =
     "usage: [mpirun -n N] lockstep-doctor [--json] [--quick] [--seconds S]\n"
@@ -142,13 +144,13 @@ int main(int argc, char** argv) {
     if (!parse(argc, argv, options)) return lockstep::exit_code::success;
   } catch (const std::exception& error) {
     if (options::launcher_rank() <= 0)
-      std::fprintf(stderr, "lockstep-doctor: %s; see lockstep-doctor --help\n", error.what());
+      std::fprintf(stderr, "lockstep-doctor: %s; see lockstep-doctor --help\n", printable(error.what()).c_str());
     return lockstep::exit_code::usage;
   }
   try {
     return run(options);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep-doctor: %s\n", error.what());
+    std::fprintf(stderr, "lockstep-doctor: %s\n", printable(error.what()).c_str());
     return lockstep::exit_code::failure;
   }
 }

@@ -5,6 +5,7 @@
 
 #include "apps/options/counted.hpp"
 #include "apps/options/name_ranks.hpp"
+#include "base/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -15,6 +16,8 @@
 
 namespace doctor {
 namespace {
+
+using lockstep::detail::printable;
 
 std::string colored(Severity severity, const std::string& text, Colors colors) {
   if (colors == Colors::off) return text;
@@ -38,8 +41,8 @@ std::string to_text(const std::vector<Finding>& findings, Colors colors) {
     const std::string ranks = options::name_ranks(finding.ranks);
     text +=
         fmt::format("  {} {}{}{}\n", colored(finding.severity, fmt::format("{:<8}", name_of(finding.severity)), colors),
-                    ranks, ranks.empty() ? "" : ": ", finding.text);
-    if (!finding.remedy.empty()) text += fmt::format("           remedy: {}\n", finding.remedy);
+                    ranks, ranks.empty() ? "" : ": ", printable(finding.text));
+    if (!finding.remedy.empty()) text += fmt::format("           remedy: {}\n", printable(finding.remedy));
   }
   const auto count = [&](Severity severity) {
     return std::count_if(findings.begin(), findings.end(),

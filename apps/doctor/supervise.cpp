@@ -3,6 +3,8 @@
 
 #include "doctor/supervise.hpp"
 
+#include "base/printable.hpp"
+
 #include <fmt/format.h>
 
 #include <poll.h>
@@ -80,7 +82,7 @@ struct Watch {
   try {
     work(Progress(file));
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep-doctor: %s\n", error.what());
+    std::fprintf(stderr, "lockstep-doctor: %s\n", lockstep::detail::printable(error.what()).c_str());
     code = 1;
   }
   std::fflush(nullptr);

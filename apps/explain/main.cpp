@@ -4,6 +4,7 @@
 // lockstep-explain: what happened to a job, from the flight records of its ranks.
 
 #include "apps/options/job_arguments.hpp"
+#include "base/printable.hpp"
 #include "explain/explanation.hpp"
 #include "explain/records.hpp"
 
@@ -13,6 +14,8 @@
 #include <vector>
 
 namespace {
+
+using lockstep::detail::printable;
 
 constexpr const char* help =
     "usage: lockstep-explain [--job NAME] DIRECTORY|FILE...\n"
@@ -44,7 +47,8 @@ void append_records(const std::string& path, std::vector<explain::Record>& recor
     }
   }
   if (records.size() == before) throw explain::InputError(errors.front());
-  for (const std::string& error : errors) std::fprintf(stderr, "lockstep-explain: skipped %s\n", error.c_str());
+  for (const std::string& error : errors)
+    std::fprintf(stderr, "lockstep-explain: skipped %s\n", printable(error).c_str());
 }
 
 int run(const options::JobArguments& line) {
@@ -68,12 +72,12 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (!line.error.empty()) {
-      std::fprintf(stderr, "lockstep-explain: %s; see lockstep-explain --help\n", line.error.c_str());
+      std::fprintf(stderr, "lockstep-explain: %s; see lockstep-explain --help\n", printable(line.error).c_str());
       return 2;
     }
     return run(line);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep-explain: %s\n", error.what());
+    std::fprintf(stderr, "lockstep-explain: %s\n", printable(error.what()).c_str());
     return 1;
   }
 }

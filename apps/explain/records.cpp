@@ -3,6 +3,9 @@
 
 #include "explain/records.hpp"
 
+#include "base/json_reader.hpp"
+#include "base/printable.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +13,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <system_error>
 #include <tuple>
@@ -19,10 +21,12 @@
 namespace explain {
 namespace {
 
+using lockstep::detail::printable;
 using Json = nlohmann::json;
 
 constexpr int most_threads = 65536;  // ranks of a communicator between threads
 constexpr int most_ranks = 1 << 24;  // of a job
+constexpr std::size_t most_bytes = std::size_t{1} << 30;
 
 /// A value of a file, with its place for errors.
 class Value {
@@ -42,9 +46,10 @@ class Value {
     for (std::size_t k = 0; k < json_.size(); ++k) values.emplace_back(json_[k], fmt::format("{}[{}]", place_, k));
     return values;
   }
+  /// Escaped for a terminal.
   [[nodiscard]] std::string text() const {
     if (!json_.is_string()) refuse("a string");
-    return json_.get<std::string>();
+    return printable(json_.get<std::string>());
   }
   [[nodiscard]] std::int64_t integer(std::int64_t least, std::int64_t most) const {
     const bool fits = json_.is_number_unsigned() ? json_.get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
@@ -56,8 +61,8 @@ class Value {
   [[nodiscard]] std::int64_t large() const { return integer(-1, std::int64_t{1} << 62); }
   [[nodiscard]] std::uint64_t count() const { return static_cast<std::uint64_t>(integer(0, std::int64_t{1} << 62)); }
   [[noreturn]] void refuse(const std::string& expected) const {
-    throw InputError(fmt::format("{}: expected {}, found {}", place_, expected,
-                                 json_.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60)));
+    const std::string found = json_.dump(-1, ' ', false, Json::error_handler_t::replace);
+    throw InputError(fmt::format("{}: expected {}, found {}", place_, expected, printable(found.substr(0, 60))));
   }
 
  private:
@@ -106,8 +111,13 @@ Communicator read_communicator(const Value& value) {
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file || file.bad()) throw InputError(fmt::format("{}: {}", path, std::generic_category().message(errno)));
+  std::string text;
+  std::vector<char> block(std::size_t{1} << 16);
+  while (file && text.size() <= most_bytes) {
+    file.read(block.data(), static_cast<std::streamsize>(block.size()));
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  if (!file.eof() && !file) throw InputError(fmt::format("{}: {}", path, std::generic_category().message(errno)));
   return text;
 }
 
@@ -117,9 +127,9 @@ Record read_record(const std::string& path) {
   const std::string text = read_text(path);
   Json json;
   try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    throw InputError(fmt::format("{}: not a flight record of lockstep: invalid JSON at byte {}", path, error.byte));
+    json = lockstep::detail::read_json(text, {.bytes = most_bytes});
+  } catch (const lockstep::detail::JsonError& error) {
+    throw InputError(fmt::format("{}: not a flight record of lockstep: {}", path, error.what()));
   }
   const Value value(json, path + ": record");
   if (!value.has("lockstep_flight_record")) throw InputError(path + ": not a flight record of lockstep");
@@ -153,7 +163,9 @@ std::vector<std::string> find_records(const std::string& path) {
     const std::string name = entry.path().filename().string();
     // merged traces may be in the same directory
     const bool is_json = name.ends_with(".json") && !name.ends_with(".trace.json");
-    if (name.starts_with("lockstep-") && is_json) paths.push_back(entry.path().string());
+    std::error_code ignored;
+    if (name.starts_with("lockstep-") && is_json && entry.is_regular_file(ignored))
+      paths.push_back(entry.path().string());
   }
   if (error) throw InputError(fmt::format("{}: {}", path, error.message()));
   if (paths.empty()) throw InputError(path + ": no flight record (lockstep-*.json) in this directory");

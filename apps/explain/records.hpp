@@ -64,11 +64,12 @@ struct Record {
   std::vector<Communicator> communicators;
 };
 
-/// Reads one file. Throws InputError.
+/// Reads one file. Its texts are escaped for a terminal. Throws InputError, which names the file, the place and the
+/// rule.
 [[nodiscard]] Record read_record(const std::string& path);
 
-/// The paths of the records in `path`, sorted: itself if it is a file, or the files lockstep-*.json of a folder.
-/// Throws InputError if there are none.
+/// The paths of the records in `path`, sorted: itself if it is a file, or the regular files lockstep-*.json of a
+/// folder. Throws InputError if there are none.
 [[nodiscard]] std::vector<std::string> find_records(const std::string& path);
 
 /// The records of one run of a job: of `job`, or, without it, of the one that was written last. Of several files of one

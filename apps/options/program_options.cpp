@@ -4,6 +4,7 @@
 #include "apps/options/program_options.hpp"
 
 #include "apps/options/option_error.hpp"
+#include "base/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -191,17 +192,7 @@ std::string find_mismatch(const lockstep::Communicator& job, const Values& value
 
 std::string printable(std::string_view text) {
   constexpr std::size_t most = 800;
-  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
-  const bool is_binary = std::any_of(text.begin(), text.end(), is_control);
-  std::string shown;
-  for (const char c : text.substr(0, most)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (is_control(byte) || (is_binary && byte >= 0x80)) {
-      shown += fmt::format("\\x{:02x}", byte);
-    } else {
-      shown += c;
-    }
-  }
+  const std::string shown = lockstep::detail::printable(text.substr(0, most));
   return text.size() > most ? shown + "..." : shown;
 }
 

@@ -44,8 +44,8 @@ using Values = std::map<std::string, std::string>;
 /// deadline.
 [[nodiscard]] std::string find_mismatch(const lockstep::Communicator& job, const Values& values);
 
-/// `text` for a terminal: control characters, as a file that is not a text has them, are escaped, and a long text is
-/// cut.
+/// `text` for a terminal: control characters and bytes that are not UTF-8, as a file that is not a text has them, are
+/// escaped, and a long text is cut.
 [[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace options

@@ -11,6 +11,7 @@
 
 #include "apps/options/option_error.hpp"
 #include "apps/options/version.hpp"
+#include "base/printable.hpp"
 
 #include <lockstep/base/exit_code.hpp>
 
@@ -29,6 +30,8 @@
 
 namespace run {
 namespace {
+
+using lockstep::detail::printable;
 
 /// A directory that is removed with this object.
 class TemporaryDirectory {
@@ -128,10 +131,10 @@ int run_lockstep_run(int argc, const char* const* argv) {
     }
     return run_program(options);
   } catch (const options::OptionError& error) {
-    fmt::print(stderr, "lockstep-run: {}\n", error.what());
+    fmt::print(stderr, "lockstep-run: {}\n", printable(error.what()));
     return lockstep::exit_code::usage;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "lockstep-run: {}\n", error.what());
+    fmt::print(stderr, "lockstep-run: {}\n", printable(error.what()));
     return lockstep::exit_code::failure;
   }
 }

@@ -4,6 +4,7 @@
 #include "run/metrics.hpp"
 
 #include "apps/options/program_options.hpp"
+#include "base/json_reader.hpp"
 
 #include <lockstep/cluster/report_value.hpp>
 
@@ -39,7 +40,12 @@ double number(const nlohmann::json& record, const char* name) {
 }
 
 std::optional<RankMetrics> parse(const std::string& line, int rank) {
-  const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+  nlohmann::json record;
+  try {
+    record = lockstep::detail::read_json(line);
+  } catch (const lockstep::detail::JsonError&) {
+    return std::nullopt;
+  }
   if (!record.is_object()) return std::nullopt;
   RankMetrics metrics;
   metrics.rank = rank;

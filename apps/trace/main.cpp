@@ -5,6 +5,7 @@
 
 #include "apps/options/job_arguments.hpp"
 #include "apps/options/version.hpp"
+#include "base/printable.hpp"
 
 #include <lockstep/base/exit_code.hpp>
 #include <lockstep/cluster/trace.hpp>
@@ -15,6 +16,7 @@
 namespace {
 
 namespace exit_code = lockstep::exit_code;
+using lockstep::detail::printable;
 
 constexpr const char* help =
     "usage: lockstep-trace [--job NAME] DIRECTORY\n"
@@ -46,14 +48,14 @@ int main(int argc, char** argv) {
       return exit_code::success;
     }
     if (!line.error.empty()) {
-      std::fprintf(stderr, "lockstep-trace: %s; see lockstep-trace --help\n", line.error.c_str());
+      std::fprintf(stderr, "lockstep-trace: %s; see lockstep-trace --help\n", printable(line.error).c_str());
       return exit_code::usage;
     }
     const lockstep::MergedTrace merged = lockstep::merge_trace(line.paths.front(), line.job);
     std::printf("%s\ntrace: %s\n", merged.summary.c_str(), merged.trace_path.c_str());
     return std::fflush(stdout) == 0 ? exit_code::success : exit_code::failure;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep-trace: %s\n", error.what());
+    std::fprintf(stderr, "lockstep-trace: %s\n", printable(error.what()).c_str());
     return exit_code::failure;
   }
 }

@@ -164,7 +164,7 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
   } catch (const lockstep::Error& error) {
     // an error of a checkpoint is the same on all ranks
     if (error.operation() != "checkpoint") throw;
-    if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", error.what());
+    if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", options::printable(error.what()).c_str());
     return exit_code::bad_data;
   }
   return exit_code::success;

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/printable.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/implementation.hpp"
@@ -23,22 +24,6 @@
 
 namespace lockstep {
 namespace {
-
-/// Whether the bytes of `text` have the structure of UTF-8.
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    std::size_t more = 0;
-    if (first >= 0xf5 || (first >= 0x80 && first < 0xc2)) return false;
-    if (first >= 0xc2) more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-    if (text.size() - i <= more) return false;
-    for (std::size_t k = 1; k <= more; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
-    }
-    i += more + 1;
-  }
-  return true;
-}
 
 void warn_of_incomplete(const std::string& directory, const detail::Found& found) {
   const bool is_one = found.incomplete.size() == 1;
@@ -76,7 +61,7 @@ void Checkpoint::Implementation::require_free_name(const std::string& name) cons
         "track: the name \"{}\" is not allowed; it must not be empty, not be __metadata__, and not end in {}", name,
         copies_suffix);
   }
-  if (!is_utf8(name)) detail::throw_error(Code::invalid_argument, "track: the name is not valid UTF-8");
+  if (!detail::is_utf8(name)) detail::throw_error(Code::invalid_argument, "track: the name is not valid UTF-8");
 }
 
 void Checkpoint::Implementation::require_own(const std::string& name, const Variable& variable) const {

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
+#include "base/json_reader.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -90,8 +91,14 @@ std::string to_text(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& file) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object() || !json.contains("checkpoint") || !json["checkpoint"].is_object() ||
+  Json json;
+  try {
+    json = read_json(text);
+  } catch (const JsonError& error) {
+    throw_error(Code::data_loss, "{}: the file is not a manifest of a lockstep checkpoint, or it is damaged: {}", file,
+                error.what());
+  }
+  if (!json.is_object() || !json.contains("checkpoint") || !json["checkpoint"].is_object() ||
       json["checkpoint"].value("format", Json()) != format_name) {
     throw_error(Code::data_loss, "{}: the file is not a manifest of a lockstep checkpoint, or it is damaged", file);
   }

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
+#include "base/printable.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/file.hpp"
 #include "context/replica_team.hpp"
@@ -180,7 +181,7 @@ void Restore::check_names() const {
     throw_error(Code::invalid_argument,
                 "{}: the checkpoint has \"{}\"; no object is tracked under this name. Track it, or restore with "
                 "RestoredNames::tracked to ignore it",
-                label_, name);
+                label_, printable(name));
   };
   for (const TensorEntry& entry : header_.tensors) refuse(entry.name);
   if (!manifest_) return;

@@ -4,7 +4,9 @@
 #include "checkpoint/safetensors_header.hpp"
 
 #include "base/check.hpp"
+#include "base/json_reader.hpp"
 #include "base/phrases.hpp"
+#include "base/printable.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -14,7 +16,6 @@
 #include <iterator>
 #include <limits>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -44,17 +45,18 @@ constexpr std::array<std::pair<DType, std::string_view>, dtype_count> dtype_name
 constexpr std::size_t length_bytes = 8;
 constexpr std::uint64_t data_alignment = 64;
 
-/// Parses the text. Returns nullopt if the text is not a JSON object, or has duplicate names in the outermost object.
-std::optional<Json> parsed(std::string_view text) {
-  std::set<std::string> keys;
-  bool unique = true;
-  const auto look = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth == 1 && event == Json::parse_event_t::key) unique &= keys.insert(value.get<std::string>()).second;
-    return true;
-  };
-  Json json = Json::parse(text.begin(), text.end(), look, false);
-  if (json.is_discarded() || !unique || !json.is_object()) return std::nullopt;
-  return json;
+/// Parses the text, which must be an object.
+Json parsed(std::string_view text, const std::string& file) {
+  std::string reason;
+  try {
+    Json json = read_json(text);
+    if (json.is_object()) return json;
+  } catch (const JsonError& error) {
+    reason = std::string(": ") + error.what();
+  }
+  throw_error(Code::data_loss,
+              "{}: the header is not a JSON object with unique names{}; the file is damaged, or not a safetensors file",
+              file, reason);
 }
 
 DType dtype_in(const Json& entry, const std::string& file, const std::string& name) {
@@ -66,7 +68,7 @@ DType dtype_in(const Json& entry, const std::string& file, const std::string& na
     if (dtype_name == text) return dtype;
   }
   throw_error(Code::unimplemented, "{}: tensor \"{}\" has elements of type \"{}\", which lockstep does not support",
-              file, name, text);
+              file, name, printable(text));
 }
 
 /// The member `key` of `entry` as a list; nullopt if the member is missing or is not a list of unsigned integers.
@@ -102,10 +104,11 @@ Shape shape_in(const Json& entry, const std::string& file, const std::string& na
   }
 }
 
-TensorEntry entry_of(const std::string& name, const Json& json, std::uint64_t data_bytes, const std::string& file) {
+TensorEntry entry_of(const std::string& key, const Json& json, std::uint64_t data_bytes, const std::string& file) {
+  const std::string name = printable(key);  // for errors
   if (!json.is_object())
     throw_error(Code::data_loss, "{}: the entry \"{}\" is not a JSON object; the file is damaged", file, name);
-  TensorEntry entry{name, dtype_in(json, file, name), shape_in(json, file, name), 0, 0};
+  TensorEntry entry{key, dtype_in(json, file, name), shape_in(json, file, name), 0, 0};
   const auto offsets = numbers_in(json, "data_offsets");
   if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1] || (*offsets)[1] > data_bytes) {
     throw_error(
@@ -128,7 +131,8 @@ void read_metadata(const Json& json, std::map<std::string, std::string>& metadat
   if (!json.is_object()) throw_error(Code::data_loss, "{}: __metadata__ is not an object; the file is damaged", file);
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string())
-      throw_error(Code::data_loss, "{}: __metadata__ \"{}\" is not a string; the file is damaged", file, key);
+      throw_error(Code::data_loss, "{}: __metadata__ \"{}\" is not a string; the file is damaged", file,
+                  printable(key));
     metadata[key] = value.get<std::string>();
   }
 }
@@ -158,16 +162,11 @@ std::uint64_t header_length(std::string_view first_8_bytes, std::uint64_t file_b
 }
 
 SafetensorsHeader parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& file) {
-  const auto root = parsed(json);
-  if (!root) {
-    throw_error(Code::data_loss,
-                "{}: the header is not a JSON object with unique names; the file is damaged, or not a safetensors file",
-                file);
-  }
+  const Json root = parsed(json, file);
   SafetensorsHeader header;
   header.data_offset = length_bytes + json.size();
   header.data_bytes = file_bytes - header.data_offset;
-  for (const auto& [name, entry] : root->items()) {
+  for (const auto& [name, entry] : root.items()) {
     if (name == "__metadata__") {
       read_metadata(entry, header.metadata, file);
     } else {
@@ -183,7 +182,7 @@ SafetensorsHeader parse_header(std::string_view json, std::uint64_t file_bytes, 
       throw_error(Code::data_loss,
                   "{}: tensor \"{}\" begins at byte {} of the data, but the tensors before it end at byte {}; the file "
                   "is damaged",
-                  file, entry.name, entry.begin, next);
+                  file, printable(entry.name), entry.begin, next);
     }
     next = entry.end;
   }
@@ -199,7 +198,7 @@ void check_elements(std::span<const std::byte> bytes, const TensorEntry& entry, 
   const auto wrong = std::find_if(bytes.begin(), bytes.end(), [](std::byte byte) { return byte > std::byte{1}; });
   if (wrong == bytes.end()) return;
   throw_error(Code::data_loss, "{}: tensor \"{}\" is bool, but has an element with the value {}; the file is damaged",
-              file, entry.name, static_cast<int>(*wrong));
+              file, printable(entry.name), static_cast<int>(*wrong));
 }
 
 std::string format_header(SafetensorsHeader& header) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "base/check.hpp"
+#include "base/json_reader.hpp"
 #include "cluster/cluster_tasks.hpp"
 
 #include <lockstep/cluster/tf_config_cluster_resolver.hpp>
@@ -40,34 +41,17 @@ std::string shown(const Json& value) {
   return text;
 }
 
-/// Parser callback. Rejects duplicate members, because the parser would keep only one of them. Rejects deep nesting,
-/// because printing a value is recursive.
-class Reader {
- public:
-  bool operator()(int depth, Json::parse_event_t event, Json& value) {
-    if (depth > most_levels)
-      refuse("the document", "it is nested more than {} levels deep; expected {}", most_levels, form);
-    if (event == Json::parse_event_t::object_start) open_.emplace_back();
-    if (event == Json::parse_event_t::object_end) open_.pop_back();
-    if (event == Json::parse_event_t::key && !open_.back().insert(value.get<std::string>()).second) {
-      refuse(shown(value), "duplicate member");
-    }
-    return true;
-  }
-
- private:
-  static constexpr int most_levels = 32;
-  std::vector<std::set<std::string>> open_;
-};
-
 Json parsed(const std::string& text) {
+  constexpr detail::JsonLimits limits{.bytes = std::size_t{1} << 24, .values = std::size_t{1} << 20, .depth = 32};
   Json document;
   try {
-    document = Json::parse(text, Reader());
-  } catch (const Json::parse_error& error) {
-    detail::throw_error(Code::invalid_argument, "TF_CONFIG: invalid JSON at byte {}; expected {}", error.byte, form);
-  } catch (const Json::exception& error) {  // a number that is out of the range of all types
-    detail::throw_error(Code::invalid_argument, "TF_CONFIG: invalid JSON: {}; expected {}", error.what(), form);
+    document = detail::read_json(text, limits);
+  } catch (const detail::JsonError& error) {
+    if (error.rule() == detail::JsonRule::depth)
+      refuse("the document", "it is nested more than {} levels deep; expected {}", limits.depth, form);
+    if (error.rule() == detail::JsonRule::unique_names) refuse(shown(error.name()), "duplicate member");
+    detail::throw_error(Code::invalid_argument, "TF_CONFIG: {}{}; expected {}",
+                        error.rule() == detail::JsonRule::syntax ? "" : "invalid JSON: ", error.what(), form);
   }
   if (!document.is_object())
     refuse("the document", "it must be an object, but it is of type {}; expected {}", document.type_name(), form);

@@ -4,6 +4,7 @@
 #include "cluster/trace_file.hpp"
 
 #include "base/check.hpp"
+#include "base/json_reader.hpp"
 
 #include <lockstep/base/error.hpp>
 
@@ -55,7 +56,7 @@ void take_calls(const Json& json, RankTrace& trace) {
 }
 
 void take_text(std::string_view text, RankTrace& trace) {
-  const Json json = Json::parse(text);
+  const Json json = read_json(text);
   if (json.contains("job")) {
     take_header(json, trace);
   } else if (json.contains("group")) {

@@ -3,6 +3,8 @@
 
 #include "cluster/trace_merge.hpp"
 
+#include "base/printable.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,9 +95,9 @@ std::string header(const JobTrace& trace) {
   std::set<std::string> hosts;
   for (const RankTrace& rank : trace.ranks) hosts.insert(rank.host);
   const int size = trace.ranks.front().size;
-  std::string text = fmt::format("job {}: {} rank{} on {} host{}, {} of wall time\n", trace.ranks.front().job,
-                                 trace.ranks.size(), trace.ranks.size() == 1 ? "" : "s", hosts.size(),
-                                 hosts.size() == 1 ? "" : "s", duration(trace.duration));
+  std::string text = fmt::format(
+      "job {}: {} rank{} on {} host{}, {} of wall time\n", printable(trace.ranks.front().job), trace.ranks.size(),
+      trace.ranks.size() == 1 ? "" : "s", hosts.size(), hosts.size() == 1 ? "" : "s", duration(trace.duration));
   if (static_cast<int>(trace.ranks.size()) < size)
     text += fmt::format("note: the job has {} ranks; the others have no file here\n", size);
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
@@ -180,7 +182,7 @@ std::string longest_calls(const JobTrace& trace) {
   std::string text = "\noperations with the most time (of all ranks)\n     time  waiting   count   longest\n";
   for (const auto& [name, totals] : order) {
     text += fmt::format("  {:>9}  {:>4.0f} %  {:>6}  {:>9}  {}\n", duration(totals.time),
-                        percent(totals.waiting, totals.time), totals.count, duration(totals.longest), name);
+                        percent(totals.waiting, totals.time), totals.count, duration(totals.longest), printable(name));
   }
   return text;
 }

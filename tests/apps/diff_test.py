@@ -110,6 +110,25 @@ def damages_a_line(paths):
         file.write('{"c": 1, "of": 99, "n": 1, "in": [], "out": []}\n')
 
 
+def nests_lists(paths):
+    with open(paths[0], "a", encoding="utf-8") as file:
+        file.write('{"call": ' + "[" * 200000 + "]" * 200000 + "}\n")
+
+
+def renames_a_call(paths):
+    """The name of a call in B clears the screen."""
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace('"name":"gradients"', '"name":"\\u001b[2J"').replace('named \\"gradients\\"', 'named \\"\\u001b[2J\\"'))
+
+
+def texts_are_escaped():
+    code, text, errors = compared(run(2, 4)(), edited(run(2, 4), renames_a_call)())
+    expect(code == 1 and r'named "\x1b[2J" at' in text and "\x1b" not in text + errors, f"{code}: {text}{errors}")
+
+
 def several_jobs_are_told_apart():
     directory = tempfile.mkdtemp(dir=work)
     for job, change in (("one", ()), ("two", ("element",))):
@@ -190,6 +209,8 @@ sys.exit(run_cases([
     ("other numbers of replicas", cannot_be_compared(run(2, 4), run(2, 2), "world has 4 replicas in A but 2 in B")),
     ("a missing rank", cannot_be_compared(run(2, 4), edited(run(2, 4), lambda paths: os.remove(paths[1])), "the log of rank 1 is missing; job ")),
     ("a damaged log", cannot_be_compared(run(2, 4), edited(run(2, 4), damages_a_line), "the call is not described")),
+    ("a log with lists inside each other", cannot_be_compared(run(2, 4), edited(run(2, 4), nests_lists), "not a line of a hash log of lockstep: more than 64 levels of nesting at byte 73")),
+    ("texts of a log are escaped", texts_are_escaped),
     ("a directory without logs", cannot_be_compared(run(2, 4), lambda: "/proc/self/task", "/proc/self/task: there are no hash logs; run the program with")),
     ("logs of several jobs", several_jobs_are_told_apart),
     ("the log has what is documented", the_log_has_what_is_documented),

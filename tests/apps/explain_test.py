@@ -200,6 +200,38 @@ def a_damaged_file_of_another_job():
         expect_in([": 3 files of 3 ranks"], result.stdout)
 
 
+def damaged_files_of_ranks():
+    """Each damaged file is skipped with its place and rule, and the others are compared."""
+    with tempfile.TemporaryDirectory() as folder:
+        launcher.run(4, recorded, "forgets", env=variables(folder))
+        of_ranks = sorted(os.path.join(folder, name) for name in os.listdir(folder))
+        expect(len(of_ranks) == 4, str(of_ranks))
+        deep = "[" * 200000 + "]" * 200000
+        edits = [("reason", f': {deep}, "x"', "more than 64 levels of nesting at byte "),
+                 ("written_us", ': 1e999, "x"', "the number 1e999 at byte ")]
+        for path, (key, value, _) in zip(of_ranks[2:], edits):
+            text = content_of(path)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace(f'"{key}":', f'"{key}"{value}:', 1))
+        # a name that clears the screen
+        hostile = os.path.join(folder, "lockstep-\x1b[2J.json")
+        with open(hostile, "w", encoding="utf-8") as file:
+            file.write("{")
+        # a pipe would block the reader
+        os.mkfifo(os.path.join(folder, "lockstep-pipe.json"))
+        text = content_of(of_ranks[1])
+        with open(of_ranks[1], "w", encoding="utf-8") as file:
+            file.write(text.replace('"call": "broadcast', '"call": "\\u001b[31mbroadcast'))
+        result = subprocess.run([explain, folder], capture_output=True, text=True, timeout=100, check=False)
+        expect(result.returncode == 0, f"exit code {result.returncode}: {result.stdout}{result.stderr}")
+        expect_in([f"skipped {path}: not a flight record of lockstep: {rule}" for path, (_, _, rule) in zip(of_ranks[2:], edits)],
+                  result.stderr)
+        expect_in(["lockstep-\\x1b[2J.json: not a flight record"], result.stderr)
+        expect_in([": 2 files of 4 ranks, written ", "no file of ranks 2, 3\n", f"  rank 0: {REDUCE}\n", f"  rank 1: \\x1b[31m{BROADCAST}\n"],
+                  result.stdout)
+        expect("\x1b" not in result.stdout + result.stderr, "an escape sequence")
+
+
 def helps():
     expect_in(["usage: lockstep-explain [--job NAME] DIRECTORY|FILE...", "Exit code"], explained("--help"))
 
@@ -226,6 +258,7 @@ sys.exit(run_cases([
     ("a directory that cannot be written to changes nothing else", a_directory_that_cannot_be_written_to),
     ("the README shows the output for a forgotten call", readme_shows_the_output),
     ("a damaged file of another job is skipped", a_damaged_file_of_another_job),
+    ("damaged files of ranks are skipped, and texts are escaped", damaged_files_of_ranks),
     ("lockstep-explain has a help text", helps),
     ("no argument is refused", refuses([], 2, ["expected a directory or files", "--help"])),
     ("an unknown option is refused", refuses(["--jop", "3"], 2, ["--jop: unknown option"])),

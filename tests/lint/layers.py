@@ -41,7 +41,7 @@ INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 
 
 # Private headers that programs include, too. Their sources use no other part of the library, so that programs which do not need the
 # library, or see only what it exports, compile them themselves: apps/options/meson.build.
-OF_PROGRAMS = ('base/output_file.hpp',)
+OF_PROGRAMS = ('base/json_reader.hpp', 'base/output_file.hpp', 'base/printable.hpp')
 
 # Foreign headers: pattern -> the places that may include it. A place is a path, or a folder that ends in '/'.
 PROGRAMS = ['apps/', 'bench/', 'testing/', 'tests/']
@@ -58,7 +58,7 @@ FOREIGN = [
     (r'hwy/.*', ['lib/kernels/']),
     (r'hwloc(\.h|/.*)', ['lib/cluster/'] + PROGRAMS),
     (r'zlib\.h', ['lib/input/'] + PROGRAMS),
-    (r'nlohmann/.*', ['lib/checkpoint/', 'lib/cluster/'] + PROGRAMS),
+    (r'nlohmann/.*', ['lib/base/json_reader.hpp', 'lib/base/json_reader.cpp', 'lib/checkpoint/', 'lib/cluster/'] + PROGRAMS),
     (r'dlpack/.*', ['include/lockstep/interop/dlpack.hpp'] + PROGRAMS),
     (r'(Eigen|unsupported/Eigen)/.*', ['include/lockstep/interop/eigen.hpp'] + PROGRAMS),
     (r'(torch|ATen|c10)/.*', ['include/lockstep/interop/torch.hpp', 'python/lockstep_torch/'] + PROGRAMS),

@@ -129,6 +129,35 @@ TEST(DamagedCheckpoint, is_refused_when_a_file_belongs_to_another_checkpoint) {
                  [](const auto& folder) { std::ofstream(folder / "manifest.json") << "{\"model\": 7}"; });
 }
 
+TEST(DamagedCheckpoint, is_refused_when_its_manifest_is_nested_deeply) {
+  const std::string begin = R"({"checkpoint": {"format": "lockstep checkpoint", "x": )";
+  const std::string lists(200'000, '[');
+  const std::string ends(200'000, ']');
+  expect_refused(Code::data_loss,
+                 {"manifest.json: the file is not a manifest of a lockstep checkpoint, or it is damaged: ",
+                  "more than 64 levels of nesting at byte " + std::to_string(begin.size() + 63)},
+                 [&](const auto& folder) {
+                   std::ofstream(folder / "manifest.json") << begin << lists << ends << R"(}, "crc32c": 1})";
+                 });
+  const TemporaryDirectory directory;
+  const auto folder = directory.path() / "step-000000000001";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder / "manifest.json") << begin << lists << ends << R"(}, "crc32c": 1})";
+  std::ofstream(folder / "state.safetensors") << "";
+  MirroredStrategy strategy = mirrored(1);
+  Checkpoint checkpoint(strategy);
+  checkpoint.track("v", strategy.variable<float>(1.0F));
+  expect_error(Code::data_loss, {"manifest.json", "more than 64 levels of nesting"},
+               [&] { checkpoint.restore_latest(directory.path()); });
+}
+
+TEST(DamagedCheckpoint, is_refused_with_the_place_in_its_manifest) {
+  expect_refused(Code::data_loss, {"manifest.json", "invalid JSON at byte 3"},
+                 [](const auto& folder) { std::ofstream(folder / "manifest.json") << "{ x"; });
+  expect_refused(Code::data_loss, {"manifest.json", "the number 1e999 at byte 15 is out of range"},
+                 [](const auto& folder) { std::ofstream(folder / "manifest.json") << R"({"checkpoint":1e999})"; });
+}
+
 TEST(ForeignCheckpoint, is_refused_when_names_shapes_or_types_differ) {
   const auto nothing = [](const auto&) {};
   expect_refused(Code::invalid_argument, {"state.safetensors", "\"more\"", "tracked"}, nothing,

@@ -130,6 +130,11 @@ TEST(Safetensors, refuses_other_files_with_the_reason) {
   refuses(Code::data_loss, file_of(R"({"__metadata__":{"a":1}})", 0), "__metadata__");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"BOOL","shape":[3],"data_offsets":[0,3]})"), 1) + "\1\2",
           "an element with the value 2");
+  refuses(Code::data_loss, file_of(R"({"t":)" + std::string(200'000, '[') + std::string(200'000, ']') + "}", 0),
+          "with unique names: more than 64 levels of nesting at byte 69");
+  refuses(Code::data_loss, file_of(R"({"t":1e999})", 0), "the number 1e999 at byte 6 is out of range");
+  refuses(Code::data_loss, file_of(R"({"t\u001b[2J":{"dtype":"F32"}})", 0), "tensor \"t\\x1b[2J\" has no shape");
+  refuses(Code::unimplemented, file_of(json(R"({"dtype":"F\u001b"})"), 0), "type \"F\\x1b\"");
   expect_error(Code::invalid_argument, {"nothing-there", "No such file"},
                [&] { static_cast<void>(load_safetensors(directory.path() / "nothing-there")); });
   expect_error(Code::invalid_argument, {"regular file"},

@@ -171,6 +171,20 @@ TEST(TraceFile, that_is_damaged_is_refused_with_its_name) {
   }
 }
 
+TEST(TraceFile, whose_text_is_nested_deeply_is_refused_with_the_place) {
+  const test::TemporaryDirectory directory;
+  std::string text(trace_magic);
+  const std::string lists(200'000, '[');
+  const TraceRecordHeader header{TraceRecordType::text, 0, lists.size()};
+  text.append(reinterpret_cast<const char*>(&header), sizeof header).append(lists);
+  directory.write("lockstep-12-rank3.trace", text);
+  const std::string path = (directory.path() / "lockstep-12-rank3.trace").string();
+  test::expect_error(Code::data_loss,
+                     {path + " is damaged at byte " + std::to_string(trace_magic.size()) +
+                      ": more than 64 levels of nesting at byte 65"},
+                     [&] { static_cast<void>(read_trace_file(path)); });
+}
+
 TEST(TraceMerge, follows_no_links_that_have_the_names_of_its_files) {
   const test::TemporaryDirectory directory;
   write_file(directory, 0);
@@ -191,6 +205,16 @@ TEST(TraceMerge, names_the_reason_if_its_files_cannot_be_written) {
   std::filesystem::create_directory(result);
   test::expect_error(Code::unavailable, {"cannot write the trace " + result + ": Is a directory"},
                      [&] { static_cast<void>(merge_trace(directory.path().string(), "12")); });
+}
+
+TEST(TraceMerge, escapes_texts_of_the_files_in_its_summary) {
+  RankTrace rank = rank_trace(0, "a", 0, 2);
+  rank.job = "job\x1b[2J";
+  rank.groups[0].calls[0].call = "all_reduce\n\x1b[31m";
+  const std::string summary = summarize(merge_ranks({rank}));
+  EXPECT_EQ(summary.find('\x1b'), std::string::npos);
+  EXPECT_NE(summary.find("all_reduce\\x0a\\x1b[31m at app/main.cpp:5\n"), std::string::npos) << summary;
+  EXPECT_NE(summary.find("job job\\x1b[2J: "), std::string::npos) << summary;
 }
 
 }  // namespace

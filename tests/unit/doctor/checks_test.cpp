@@ -270,5 +270,11 @@ TEST(Report, names_ranks_and_counts) {
             "memory\n  warning  rank 1: slow\n           remedy: faster\n0 errors, 1 warning, 0 notes\n");
 }
 
+TEST(Report, escapes_texts_of_other_ranks) {
+  const std::vector<Finding> findings{{Severity::note, "hosts", "rank on \x1b[2Jhost\n", "\x9b", {}}};
+  EXPECT_EQ(to_text(findings, Colors::off),
+            "hosts\n  note     rank on \\x1b[2Jhost\\x0a\n           remedy: \\x9b\n0 errors, 0 warnings, 1 note\n");
+}
+
 }  // namespace
 }  // namespace doctor

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace explain {
@@ -81,7 +82,40 @@ TEST(Records, that_are_damaged_are_refused_by_file_and_place) {
             place + ".size: expected a number up to 16777216, found 1000000000");
   EXPECT_EQ(error_of_text(replaced("\"operations\": [", "\"operations\": [3, ")),
             place + ".communicators[0].operations[0]: expected an object, found 3");
+  const auto byte = [](const std::string& text, const std::string& part) {
+    return std::to_string(text.find(part) + 1);
+  };
+  const std::string not_finite = replaced("\"written_us\": 5", "\"written_us\": 1e999");
+  EXPECT_EQ(error_of_text(not_finite), path + ": not a flight record of lockstep: the number 1e999 at byte " +
+                                           byte(not_finite, "1e999") + " is out of range");
+  const std::string deep = replaced("\"failures\": [{", "\"failures\": " + std::string(200'000, '['));
+  EXPECT_EQ(error_of_text(deep), path + ": not a flight record of lockstep: more than 64 levels of nesting at byte " +
+                                     std::to_string(deep.find("[[") + 1 + 61));
+  const std::string no_text = replaced("\"host\": \"h\"", "\"host\": \"h\xff\"");
+  EXPECT_EQ(error_of_text(no_text),
+            path + ": not a flight record of lockstep: invalid UTF-8 at byte " + byte(no_text, "\xff"));
+  EXPECT_EQ(error_of_text(replaced("\"host\": \"h\"", "\"host\": [\"\\u009b\"]")),
+            path + ": record.host: expected a string, found [\"\\xc2\\x9b\"]");
   EXPECT_EQ(error_of_text(good), "no error");
+}
+
+TEST(Records, have_no_control_characters_in_their_texts) {
+  const lockstep::test::TemporaryDirectory directory;
+  const std::string path = (directory.path() / "lockstep-7-rank0.json").string();
+  std::string text = replaced("\"call\": \"barrier\"", "\"call\": \"barrier\\u001b[2J\\n\"");
+  for (const auto& [part, with] :
+       std::vector<std::pair<std::string, std::string>>{{"\"job\": \"7\"", "\"job\": \"7\\u001b\""},
+                                                        {"\"name\": \"world\"", "\"name\": \"world\\u0007\""},
+                                                        {"\"text\": \"t\"", "\"text\": \"t\\u007f\""},
+                                                        {"\"file\": \"a.cpp\"", "\"file\": \"a\\r.cpp\""}})
+    text.replace(text.find(part), part.size(), with);
+  directory.write("lockstep-7-rank0.json", text);
+  const Record record = read_record(path);
+  EXPECT_EQ(record.job, "7\\x1b");
+  const Communicator& communicator = record.communicators.at(0);
+  EXPECT_EQ(communicator.name, "world\\x07");
+  EXPECT_EQ(communicator.failures.at(0).text, "t\\x7f");
+  EXPECT_EQ(communicator.operations.at(0).text(), "barrier\\x1b[2J\\x0a at a\\x0d.cpp:3");
 }
 
 TEST(Records, that_do_not_exist_are_refused_by_name) {

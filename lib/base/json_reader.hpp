@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads JSON that other processes have written, or that may be damaged: manifests, records, logs, variables. Programs
+// of apps/ compile this source, too, so it uses no other part of lockstep but base/printable.
+
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace lockstep::detail {
+
+/// What a text may have at most. The memory of the result is bounded by these.
+struct JsonLimits {
+  std::size_t bytes = std::size_t{1} << 30;
+  std::size_t values = std::size_t{1} << 25;  ///< numbers, texts, lists and objects; 16 bytes each, and their content
+  /// Lists and objects inside each other. Functions that print, compare or destroy a value call themselves so often.
+  std::size_t depth = 64;
+};
+
+/// The rule that a text breaks.
+enum class JsonRule : std::uint8_t { syntax, encoding, range, unique_names, depth, values, bytes };
+
+/// A text is not what read_json accepts. The text of the error names the rule and the place: "invalid JSON at byte 7",
+/// "the number 1e999 at byte 12 is out of range"; it is printable. Callers add the name of the file.
+class JsonError : public std::runtime_error {
+ public:
+  JsonError(JsonRule rule, std::size_t byte, const std::string& text, std::string name = {})
+      : std::runtime_error(text), rule_(rule), byte_(byte), name_(std::move(name)) {}
+
+  [[nodiscard]] JsonRule rule() const noexcept { return rule_; }
+  /// The place, counted from 1.
+  [[nodiscard]] std::size_t byte() const noexcept { return byte_; }
+  /// The name that an object has twice; else empty.
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  JsonRule rule_;
+  std::size_t byte_;
+  std::string name_;
+};
+
+/// The value of `text`, all of which must be one JSON value. Names of an object are unique, texts are UTF-8, and
+/// numbers finite. Throws JsonError as soon as a limit is exceeded; needs no stack for lists inside each other.
+[[nodiscard]] nlohmann::json read_json(std::string_view text, const JsonLimits& limits = {});
+
+}  // namespace lockstep::detail

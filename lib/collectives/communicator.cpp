@@ -263,15 +263,16 @@ Communicator CommunicatorAccess::begin(const std::shared_ptr<detail::Transport>&
   state->options.warn_after = warn_after;
   if (fail_after_total.count() != 0) state->options.fail_after_total = fail_after_total;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
-  state->engine = std::make_shared<detail::Engine>(
-      transport, detail::EngineOptions{warn_after,
-                                       fail_after,
-                                       fail_after_total,
-                                       options.name,
-                                       options.local_replicas,
-                                       {settings.recorder_entries, settings.recorder_directory},
-                                       std::move(family),
-                                       options.recovery_advice});
+  state->engine = std::shared_ptr<detail::Engine>(
+      new detail::Engine(transport, {warn_after,
+                                     fail_after,
+                                     fail_after_total,
+                                     options.name,
+                                     options.local_replicas,
+                                     {settings.recorder_entries, settings.recorder_directory},
+                                     std::move(family),
+                                     options.recovery_advice}),
+      detail::Engine::end);
   return Communicator(state);
 }
 

@@ -3,6 +3,7 @@
 
 #include "collectives/request_state.hpp"
 
+#include "base/leak.hpp"
 #include "base/log.hpp"
 
 #include <algorithm>
@@ -38,14 +39,30 @@ Request::~Request() { finish(); }
 void Request::finish() noexcept {
   if (!state_) return;
   try {
+    if (!state_->engine->may_wait(*state_->use.operation())) return leave_to_main_thread();
     wait();
   } catch (const std::exception& error) {
     detail::log_warning("a request that was destroyed without wait() failed: {}", error.what());
   }
 }
 
+/// Gives the state to the engine, because this thread cannot wait for the operation. Without memory, the state is
+/// leaked.
+void Request::leave_to_main_thread() {
+  State* const state = state_.release();
+  // the engine will own the state, so the state must not own the engine
+  const std::shared_ptr<detail::Engine> engine = std::move(state->engine);
+  try {
+    engine->keep_until_done(state->use.operation(), std::shared_ptr<State>(state, [](State* kept) { delete kept; }));
+  } catch (...) {
+    detail::leak(state);
+    throw;
+  }
+}
+
 void Request::wait() {
   if (!state_) return;
+  state_->engine->require_waiter(*state_->use.operation());
   // the outcome is reported only once: after this call the request is complete, even if the call throws
   const Owned<State> state = std::move(state_);
   state->engine->wait(*state->use.operation());
@@ -54,6 +71,7 @@ void Request::wait() {
 void Request::wait(void* stream) {
   if (!state_) return;
   detail::Operation& operation = *state_->use.operation();
+  state_->engine->require_waiter(operation);
   bool is_complete = false;
   try {
     is_complete = state_->engine->wait_for_streams(operation);
@@ -70,6 +88,7 @@ void Request::wait(void* stream) {
 
 bool Request::wait_for(std::chrono::nanoseconds duration) {
   if (!state_) return true;
+  state_->engine->require_waiter(*state_->use.operation());
   const auto now = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> until;  // none if the end is beyond the range of the clock
   if (duration < std::chrono::steady_clock::time_point::max() - now) until = now + duration;

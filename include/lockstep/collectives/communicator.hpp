@@ -138,7 +138,9 @@ struct ReduceOptions {
 /// MPI_THREAD_SERIALIZED, only the main thread may call; other threads get Error(failed_precondition). If operations
 /// are pending, the destructor of the last handle waits for them, at most until the timeout. After this destructor, the
 /// rank has departed, and the other ranks can only destroy their handles. If a communicator still exists in
-/// MPI_Finalize, MPI_Finalize makes the rank depart in the same way.
+/// MPI_Finalize, MPI_Finalize makes the rank depart in the same way. If MPI provides less than MPI_THREAD_SERIALIZED, a
+/// thread other than the main thread must not destroy the last handle: its destructor then logs a warning and does
+/// nothing else, and MPI_Finalize waits for the pending operations and makes the rank depart.
 class LOCKSTEP_API Communicator {
  public:
   /// Local.

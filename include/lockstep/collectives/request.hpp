@@ -17,7 +17,11 @@ class Error;
 /// A pending asynchronous operation. The collectives of one communicator complete in the order in which they were
 /// posted; sends and receives complete in any order. Move-only. If a request is destroyed before its operation is
 /// complete, the destructor waits for the operation, at most until the communicator's timeout, and logs an error of the
-/// operation. Thread-safety: one thread at a time.
+/// operation. Thread-safety: one thread at a time. If MPI provides less than MPI_THREAD_SERIALIZED, only the main
+/// thread can wait: on another thread, the functions that wait throw Error(failed_precondition) and leave the request
+/// unchanged, unless the operation is complete. The destructor does not wait on another thread, but logs a warning once
+/// per communicator: the operation continues in later calls of the main thread on the communicator, at the latest in
+/// the destructor of the communicator, and its tensors must stay allocated until it is complete.
 class LOCKSTEP_API Request {
  public:
   /// A request without an operation, which is complete.
@@ -63,6 +67,7 @@ class LOCKSTEP_API Request {
   struct State;
   explicit Request(Owned<State> state) noexcept;
   void finish() noexcept;
+  void leave_to_main_thread();
 
   Owned<State> state_;
 };

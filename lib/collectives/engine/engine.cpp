@@ -92,6 +92,12 @@ Engine::~Engine() {
     progress_.request_stop();
     progress_.join();
   }
+  finish_operations();
+  const MutexLock lock(mutex_);
+  depart(Departure::orderly);
+}
+
+void Engine::finish_operations() {
   Backoff backoff(spins_);
   while (true) {
     std::vector<Continuation> done;
@@ -106,8 +112,27 @@ Engine::~Engine() {
     call(std::move(done));
     backoff.pause();
   }
+}
+
+void Engine::end(Engine* engine) noexcept {
+  if (engine->is_forked_copy() || engine->this_thread_may_call()) {
+    delete engine;
+  } else {
+    engine->leave_to_main_thread();
+  }
+}
+
+/// MPI_Finalize, which the main thread calls, finds this engine in the list of the members of the job. Ranks that share
+/// memory with this rank see at once that it has departed, unless operations are pending.
+void Engine::leave_to_main_thread() noexcept {
   const MutexLock lock(mutex_);
-  depart(Departure::orderly);
+  is_left_ = true;
+  log_warning(
+      "{}: its last handle was destroyed on a thread that may not call MPI, so the communicator ends in MPI_Finalize: "
+      "MPI provides less than MPI_THREAD_SERIALIZED; destroy communicators on the main thread, or initialize MPI with "
+      "MPI_THREAD_SERIALIZED",
+      options_.name);
+  if (queue_.is_empty() && pairs_.is_empty()) depart(Departure::orderly);
 }
 
 /// If an exception that the other ranks have already received makes this rank depart, the exception is not sent again.
@@ -133,7 +158,11 @@ void Engine::on_abort(const std::string& text) noexcept {
 
 void Engine::on_finalize() noexcept {
   if (is_forked_copy() || !lock_in_time()) return;
-  depart(Departure::by_finalize);
+  const bool is_left = is_left_;
+  mutex_.unlock();
+  if (is_left) finish_operations();
+  if (!lock_in_time()) return;
+  depart(is_left ? Departure::orderly : Departure::by_finalize);
   transport_->close();
   mutex_.unlock();
 }
@@ -156,6 +185,40 @@ void Engine::require_caller(const Operation& operation) const {
               "{}: this thread may not call MPI: MPI provides less than MPI_THREAD_SERIALIZED, so only the main thread "
               "may",
               operation_name(operation.descriptor()));
+}
+
+void Engine::require_waiter(const Operation& operation) {
+  if (!may_wait(operation)) require_caller(operation);
+}
+
+bool Engine::may_wait(const Operation& operation) {
+  if (any_thread_may_call_ || is_forked_copy() || this_thread_may_call()) return true;
+  const MutexLock lock(mutex_);
+  return operation.is_done();
+}
+
+void Engine::keep_until_done(std::shared_ptr<Operation> operation, std::shared_ptr<void> state) {
+  const MutexLock lock(mutex_);
+  kept_.push_back({std::move(operation), std::move(state)});
+  if (std::exchange(has_warned_of_thread_, true)) return;
+  log_warning(
+      "{}: a request was destroyed before its {} was complete, on a thread that may not call MPI: MPI provides less "
+      "than MPI_THREAD_SERIALIZED, so only the main thread may; the operation continues in later calls of the main "
+      "thread, and its tensors must stay allocated until then",
+      options_.name, operation_name(kept_.back().operation->descriptor()));
+}
+
+void Engine::release_kept() {
+  std::erase_if(kept_, [this](const Kept& kept) LOCKSTEP_REQUIRES(mutex_) {
+    if (!kept.operation->is_done()) return false;
+    if (kept.operation->error() == nullptr) return true;
+    try {
+      throw_error_of(*kept.operation);
+    } catch (const std::exception& error) {
+      log_warning("a request that was destroyed without wait() failed: {}", error.what());
+    }
+    return true;
+  });
 }
 
 /// Measures a wait of the calling thread, for LOCKSTEP_TRACE.
@@ -314,7 +377,7 @@ void Engine::post_pair(const std::shared_ptr<PairOperation>& operation, Progress
 
 void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& text,
                          const std::source_location& where) {
-  if (is_forked_copy()) return;
+  if (is_forked_copy() || !this_thread_may_call()) return;
   const MutexLock lock(mutex_);
   pairs_.refuse(role, rank,
                 {Code::unavailable,
@@ -572,12 +635,14 @@ void Engine::drive_pairs() {
 
 void Engine::drive() {
   if (!pairs_.is_empty() || control_.has_pair_messages()) drive_pairs();
-  if (queue_.is_empty()) return;
-  try {
-    drive_head();
-  } catch (const std::exception& error) {
-    stop_head(error);
+  if (!queue_.is_empty()) {
+    try {
+      drive_head();
+    } catch (const std::exception& error) {
+      stop_head(error);
+    }
   }
+  if (!kept_.empty()) release_kept();
 }
 
 void Engine::drive_head() {

@@ -63,6 +63,9 @@ class Engine final : private JobMember {
   /// Waits for all queued operations and messages, for each at most until its deadline. Then this rank has departed:
   /// operations of other ranks that wait for this rank fail.
   ~Engine() override;
+  /// Deletes `engine`, whose last owner is gone. On a thread that may not call MPI, nothing is deleted: the engine
+  /// waits for its operations, and departs, in MPI_Finalize.
+  static void end(Engine* engine) noexcept;
 
   /// Posts `operation` and waits for its end. If the queue is empty, the calling thread executes `operation` at once.
   /// Throws the error of `operation` if it has failed.
@@ -77,6 +80,13 @@ class Engine final : private JobMember {
   /// This rank does not make its next send to `rank` or its next receive from `rank`, as `role` says: the matching call
   /// of `rank` fails with `text`.
   void refuse_pair(PairOperation::Role role, int rank, const std::string& text, const std::source_location& where);
+  /// Throws Error(failed_precondition) if `operation` is not done and this thread may not call MPI.
+  void require_waiter(const Operation& operation);
+  /// Whether this thread may call MPI, or `operation` is done.
+  [[nodiscard]] bool may_wait(const Operation& operation);
+  /// Destroys `state`, which owns what `operation` uses, when `operation` is done, and logs an error of `operation`.
+  /// For a thread that may not call MPI, and so cannot wait.
+  void keep_until_done(std::shared_ptr<Operation> operation, std::shared_ptr<void> state);
   /// Drives until `operation` is done, at most until the time `until`. Returns whether `operation` is done. Throws the
   /// error of `operation` if it has failed.
   bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
@@ -157,6 +167,15 @@ class Engine final : private JobMember {
     std::optional<Error> error = std::nullopt;  // of `operation`, when it is done
   };
 
+  /// An operation of `keep_until_done`.
+  struct Kept {
+    std::shared_ptr<Operation> operation;
+    std::shared_ptr<void> state;
+  };
+
+  void finish_operations();
+  void leave_to_main_thread() noexcept;
+  void release_kept() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] bool is_forked_copy() const noexcept;
   [[nodiscard]] bool this_thread_may_call() const;
   void require_caller(const Operation& operation) const;
@@ -227,6 +246,9 @@ class Engine final : private JobMember {
   std::atomic<int> waiting_callers_{0};  // number of threads inside wait_since
 
   std::vector<Continuation> continuations_ LOCKSTEP_GUARDED_BY(mutex_);  // by the time of when_done
+  std::vector<Kept> kept_ LOCKSTEP_GUARDED_BY(mutex_);
+  bool has_warned_of_thread_ LOCKSTEP_GUARDED_BY(mutex_) = false;
+  bool is_left_ LOCKSTEP_GUARDED_BY(mutex_) = false;  // the last owner is gone, but MPI_Finalize must end this engine
   std::condition_variable_any work_;
   std::jthread progress_;  // started under mutex_
 };

@@ -120,7 +120,8 @@ class MpiTransport final : public Transport {
     has_failed_ = true;
     has_stale_transfers_ = has_stale_transfers_ || has_stale_transfers;
   }
-  bool this_thread_may_call() const override { return mpi::this_thread_may_call(); }
+  /// Without MPI, no function of this class calls it.
+  bool this_thread_may_call() const override { return !mpi::is_active() || mpi::this_thread_may_call(); }
 
   void post(int target, std::span<const std::byte> message) override { post({number_, 0}, message, target); }
   void post_last(int target, std::span<const std::byte> message) override { post({number_, 1}, message, target); }

@@ -4,6 +4,7 @@
 #include "drop_in/service.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/base/exit_code.hpp>
 
 #include <fmt/format.h>
 
@@ -101,6 +102,9 @@ int report_error(Call call, MPI_Comm comm, Group* group) {
   const std::string text = fmt::format("lockstep: rank {}: {}: {}\n", world_rank, name_of(call), error.text);
   std::fputs(text.c_str(), stderr);
   if (ends_job) let_launcher_read();
+  // MPI ends the job with the number of the error class, which is not the same in all MPI libraries
+  if (ends_job && error.code == error_class())
+    PMPI_Abort(MPI_COMM_WORLD, error.misses_rank ? exit_code::unavailable : exit_code::failure);
   PMPI_Comm_call_errhandler(comm, error.code);
   return error.code;
 }

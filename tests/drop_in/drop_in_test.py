@@ -117,6 +117,8 @@ def check_wrong_programs(checks, job, program):
         checks.check(f'{name}: ends in time, with a text that names the rank and the call',
                      result.code != 0 and 'done' not in result.output and result.seconds < 100 and
                      all(re.search(text, result.output) for text in texts), f'{result.seconds:.1f} s\n{result.output}')
+        if name in SHORT:
+            checks.check(f'{name}: the exit code is that of a lost rank', result.code == 69, f'{result.code}\n{result.output}')
 
 
 def check_modes(checks, job, program):

@@ -149,10 +149,10 @@ bool NodeOperation::advance(Transport&, Workspace&) {
 }
 
 /// The count includes the steps of all ranks of the node, because a rank that has done its own work waits for the other
-/// ranks. The numbers of bytes are for one input of each item.
+/// ranks. The numbers of bytes are for one input of each item; only rounds are counted, so they are unknown in
+/// Mode::direct, in which a rank that waits has done all its work.
 DataProgress NodeOperation::progress(const Transport&) const noexcept {
   DataProgress progress{.count = group_.steps_of_all()};
-  if (mode_ == Mode::direct) progress.total_bytes = input_bytes_;
   if (mode_ != Mode::staged) return progress;
   for (std::size_t i = 0; i < rounds_.size(); ++i) {
     progress.total_bytes += rounds_[i].input_bytes;

@@ -50,6 +50,33 @@ std::optional<long> number(const char* name) {
   return text == nullptr ? std::nullopt : number_of(text);
 }
 
+std::string job_name_from_environment() {
+  std::string name;
+  const auto add = [&name](const char* variable) {
+    const char* const value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') return false;
+    if (!name.empty()) name += '-';
+    name += value;
+    return true;
+  };
+  for (const Batch& batch : batches) {
+    if (add(batch.name)) break;
+  }
+  // srun without PMIx numbers its steps; under mpirun, SLURM_STEP_ID describes the daemons of mpirun
+  if (!add("PMIX_NAMESPACE") && launcher_within_slurm().empty()) add("SLURM_STEP_ID");
+  if (name.empty()) {
+    const bool has_launcher = std::any_of(variables.begin(), variables.end(),
+                                          [](const auto& each) { return std::getenv(each.name) != nullptr; });
+    name = has_launcher ? fmt::format("ppid{}", ::getppid()) : fmt::format("pid{}", ::getpid());
+  }
+  const auto is_plain = [](char each) {
+    return (each >= '0' && each <= '9') || (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') ||
+           each == '.' || each == '-';
+  };
+  for (char& each : name) each = is_plain(each) ? each : '_';
+  return name;
+}
+
 }  // namespace
 
 std::string launcher_mismatch(const std::string& mpi_version) {
@@ -82,29 +109,8 @@ std::string launcher_of_this_process() {
 }
 
 std::string name_of_this_job() {
-  std::string name;
-  const auto add = [&name](const char* variable) {
-    const char* const value = std::getenv(variable);
-    if (value == nullptr || *value == '\0') return false;
-    if (!name.empty()) name += '-';
-    name += value;
-    return true;
-  };
-  for (const Batch& batch : batches) {
-    if (add(batch.name)) break;
-  }
-  // srun without PMIx numbers its steps; under mpirun, SLURM_STEP_ID describes the daemons of mpirun
-  if (!add("PMIX_NAMESPACE") && launcher_within_slurm().empty()) add("SLURM_STEP_ID");
-  if (name.empty()) {
-    const bool has_launcher = std::any_of(variables.begin(), variables.end(),
-                                          [](const auto& each) { return std::getenv(each.name) != nullptr; });
-    name = has_launcher ? fmt::format("ppid{}", ::getppid()) : fmt::format("pid{}", ::getpid());
-  }
-  const auto is_plain = [](char each) {
-    return (each >= '0' && each <= '9') || (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') ||
-           each == '.' || each == '-';
-  };
-  for (char& each : name) each = is_plain(each) ? each : '_';
+  // in a process without a launcher, Open MPI sets PMIX_NAMESPACE in MPI_Init, and removes it in MPI_Finalize
+  static const std::string name = job_name_from_environment();
   return name;
 }
 

@@ -23,7 +23,8 @@ namespace lockstep::detail {
 
 /// A name for this run of the job, equal on all ranks: the numbers that the batch system and the launcher gave to the
 /// job. The name has only alphanumeric characters and "._-". If there is no such number, the name has a process id, and
-/// differs between hosts. It is the id of the parent process or, without a launcher, of this process.
+/// differs between hosts. It is the id of the parent process or, without a launcher, of this process. Every call in a
+/// process returns the name of the first call. Thread-safe.
 [[nodiscard]] std::string name_of_this_job();
 
 /// The launcher, other than srun, whose daemon started this process; empty if there is none. The SLURM_* variables of

@@ -151,6 +151,15 @@ def is_whole(ranks):
     return case
 
 
+def without_a_launcher():
+    """MPI_Finalize changes the variables by which a rank names its job."""
+    with tempfile.TemporaryDirectory() as directory:
+        result = subprocess.run([traced], env=variables(LOCKSTEP_TRACE=directory), capture_output=True, text=True, timeout=100, check=False)
+        expect(result.returncode == 0, result.stderr)
+        expect(f"the trace of 1 rank is {directory}/lockstep-" in result.stderr, result.stderr)
+        read_trace(directory)
+
+
 def after_a_failure():
     """Rank 0 ends without a word; its file and those of the others are merged by hand."""
     with tempfile.TemporaryDirectory() as directory:
@@ -242,6 +251,7 @@ def damaged_files_are_named():
 
 most = [
     ("the trace of two ranks is whole", is_whole(2)),
+    ("the trace of a program without a launcher is merged", without_a_launcher),
     ("metrics are JSON lines", metrics_are_json_lines),
     ("metrics for Prometheus", metrics_for_prometheus),
     ("LOCKSTEP_TRACE that cannot be written", refuses('LOCKSTEP_TRACE="/proc/none": the file /proc/none/lockstep-', LOCKSTEP_TRACE="/proc/none")),

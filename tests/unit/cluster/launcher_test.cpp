@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
 
 namespace lockstep {
 namespace {
@@ -54,6 +55,15 @@ TEST_F(Launcher, of_the_daemons_of_mpirun_is_not_that_of_one_rank) {
   setenv("SLURM_PROCID", "2", 1);
   setenv("SLURM_STEP_NUM_TASKS", "3", 1);
   EXPECT_EQ(detail::launcher_mismatch("x"), "");
+}
+
+/// As Open MPI does in MPI_Init and MPI_Finalize of a process without a launcher.
+TEST_F(Launcher, gives_a_process_one_name_of_its_job) {
+  const std::string name = detail::name_of_this_job();
+  setenv("PMIX_NAMESPACE", "another name", 1);
+  EXPECT_EQ(detail::name_of_this_job(), name);
+  unsetenv("PMIX_NAMESPACE");
+  EXPECT_EQ(detail::name_of_this_job(), name);
 }
 
 TEST(ReplicaLayout, scans_counts_and_finds_owners) {

@@ -6,6 +6,7 @@
 
 #include "bindings/mpi/mpi.hpp"
 #include "support/binding.hpp"
+#include "transport/mpi/inbox.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -125,6 +127,36 @@ TEST(MpiTransport, takes_no_transfers_of_one_that_has_ended) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
+}
+
+/// The memory into which the next message is received still has the head of an earlier one.
+TEST(Inbox, ignores_messages_that_are_too_short) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  constexpr int tag = 7;
+  constexpr std::uint64_t number = 5;
+  mpi::Comm comm = mpi::Comm::adopt([] {
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &made);
+    return made;
+  }());
+  if (rank == 0) {
+    const std::array<WireHead, 3> heads{{{number, 0}, {number, 0}, {number, 1}}};
+    MPI_Send(heads.data(), sizeof(WireHead), MPI_BYTE, 1, tag, comm.get());
+    MPI_Send(&heads[1], sizeof(WireHead), MPI_BYTE, 1, tag, comm.get());
+    MPI_Send(nullptr, 0, MPI_BYTE, 1, tag, comm.get());
+    MPI_Send(&heads[1], sizeof(WireHead) - 1, MPI_BYTE, 1, tag, comm.get());
+    MPI_Send(&heads[2], sizeof(WireHead), MPI_BYTE, 1, tag, comm.get());
+  } else if (rank == 1) {
+    Inbox inbox(comm.get(), tag, number);
+    std::vector<std::size_t> sizes;
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    while (inbox.last_messages() == 0 && std::chrono::steady_clock::now() < end) {
+      if (const auto received = inbox.poll()) sizes.push_back(received->bytes.size());
+    }
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{0, 0, 0}));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /// What rank 0 sends in transfer `index`: nothing, some bytes, or several pieces.

@@ -10,6 +10,7 @@
 
 #include <lockstep/base/error.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <iterator>
@@ -69,6 +70,16 @@ ClosedEnds& closed_ends() {
   return true;
 }
 
+/// The library's communicators are duplicates, but tools between the program and MPI see them, too.
+void report_foreign_message(int bytes, int source) {
+  static std::atomic<bool> is_said{false};
+  if (is_said.exchange(true)) return;
+  log_warning(
+      "ignoring a message of {} bytes from rank {} of an MPI communicator of lockstep, and further ones: lockstep has "
+      "not sent it, since its messages have at least {} bytes",
+      bytes, source, sizeof(WireHead));
+}
+
 }  // namespace
 
 Inbox::Inbox(MPI_Comm comm, int tag, std::uint64_t number) : comm_(comm), tag_(tag), number_(number) {
@@ -101,6 +112,10 @@ std::optional<ReceivedMessage> Inbox::poll() {
     mpi::check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
     std::swap(incoming_[0], incoming_[1]);
     start_receiving();
+    if (static_cast<std::size_t>(bytes) < sizeof(WireHead)) {
+      report_foreign_message(bytes, status.MPI_SOURCE);
+      continue;
+    }
     const Incoming& received = *incoming_[1];
     if (received.head.number != number_) continue;
     if (received.head.is_last != 0) ++last_messages_;

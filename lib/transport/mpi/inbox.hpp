@@ -34,6 +34,7 @@ class Inbox {
   Inbox& operator=(const Inbox&) = delete;
   ~Inbox();
 
+  /// Ignores messages with another number, and messages that are shorter than a WireHead, of which the first is logged.
   [[nodiscard]] std::optional<ReceivedMessage> poll();
   /// The number of received messages that have WireHead::is_last.
   [[nodiscard]] int last_messages() const noexcept { return last_messages_; }

@@ -6,6 +6,7 @@
 
 #include "bindings/mpi/mpi.hpp"
 #include "support/binding.hpp"
+#include "transport/mpi/context.hpp"
 #include "transport/mpi/inbox.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
@@ -127,6 +128,27 @@ TEST(MpiTransport, takes_no_transfers_of_one_that_has_ended) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
+}
+
+TEST(MpiTransport, takes_no_transfer_of_an_earlier_epoch_with_the_same_tag) {
+  const auto transport = make_mpi_transport(MPI_COMM_WORLD, false);
+  std::array<std::byte, 64> data{};
+  if (transport->rank() == 0) {
+    data.fill(std::byte{1});
+    EXPECT_TRUE(completes(*transport, transport->send(1, data)));  // never received
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  // the tags of the slot 0, and one epoch in which the tag of epoch 0 is used again
+  for (std::uint64_t epoch = 1; epoch <= Tags(0, 0).epochs(); ++epoch) transport->enter_epoch(epoch, true);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (transport->rank() == 0) {
+    data.fill(std::byte{2});
+    EXPECT_TRUE(completes(*transport, transport->send(1, data)));
+  } else {
+    EXPECT_TRUE(completes(*transport, transport->receive(0, data)));
+    EXPECT_EQ(data.front(), std::byte{2});
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /// The memory into which the next message is received still has the head of an earlier one.

@@ -34,8 +34,12 @@ int Tags::of_transfers_aside() const noexcept {
 
 int Tags::of_transfers(std::uint64_t epoch) const noexcept {
   constexpr std::uint64_t epochs_apart = 509;
-  if (slot_ != 0) return first() + 2 + static_cast<int>(epoch % static_cast<std::uint64_t>(slot_tags() - 2));
+  if (slot_ != 0) return first() + 2 + static_cast<int>(epoch % epochs());
   return 2 + 2 * static_cast<int>((number_ % tags_of_a_kind * epochs_apart + epoch) % tags_of_a_kind);
+}
+
+std::uint64_t Tags::epochs() const noexcept {
+  return slot_ != 0 ? static_cast<std::uint64_t>(slot_tags() - 2) : tags_of_a_kind;
 }
 
 Context::~Context() {

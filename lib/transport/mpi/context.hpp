@@ -22,6 +22,12 @@ namespace lockstep::detail {
 /// for transfers aside (see Transport::send_aside), even tags for other transfers. The other transports have slots in
 /// the remaining tags, up to the largest tag of the MPI library. Successive transports and epochs use different tags
 /// for transfers, so that no transfer is matched with an older transfer that was never received.
+///
+/// After `epochs` failures, a tag of transfers is used again. When a rank enters such an epoch, it drops all messages
+/// with that tag that have arrived (StaleTransfers::drop_all). A message of the earlier epoch is among them: since it
+/// was sent, its sender and this rank have had at least 62 failures, and each of these has taken at least the time of
+/// one message. A message of the new epoch is not: a rank sends its first transfer of an epoch after the agreement on
+/// an operation of that epoch, in which this rank takes part.
 class Tags {
  public:
   /// The tag of the messages of CreationWait, on the communicator of a Job.
@@ -33,6 +39,8 @@ class Tags {
   [[nodiscard]] int of_messages() const noexcept;
   [[nodiscard]] int of_transfers_aside() const noexcept;
   [[nodiscard]] int of_transfers(std::uint64_t epoch) const noexcept;
+  /// Number of successive epochs with different tags of transfers.
+  [[nodiscard]] std::uint64_t epochs() const noexcept;
 
  private:
   [[nodiscard]] int first() const noexcept;

@@ -119,6 +119,13 @@ class MpiTransport final : public Transport {
     stale_.change_tag(std::exchange(transfer_tag_, tag), tag);
     has_failed_ = true;
     has_stale_transfers_ = has_stale_transfers_ || has_stale_transfers;
+    if (epoch < tags_.epochs() || !is_alive()) return;
+    try {
+      const auto lock = mpi::serialize();
+      stale_.drop_all(comm_, tag);
+    } catch (const std::exception& error) {
+      log_warning("data of a failed operation may not have been dropped: {}", error.what());
+    }
   }
   /// Without MPI, no function of this class calls it.
   bool this_thread_may_call() const override { return !mpi::is_active() || mpi::this_thread_may_call(); }

@@ -41,6 +41,10 @@ void StaleTransfers::advance(MPI_Comm comm) {
   }
 }
 
+void StaleTransfers::drop_all(MPI_Comm comm, int tag) {
+  while (drop_one(comm, tag)) {}
+}
+
 void StaleTransfers::free_complete(std::vector<Kept>& list) {
   std::erase_if(list, [](Kept& kept) {
     int flag = 0;

@@ -29,6 +29,9 @@ class StaleTransfers {
   void keep(std::vector<MPI_Request>&& requests, std::vector<Buffer>&& buffers);
   /// From now on, messages with tag `old` are dropped, and messages with tag `now` are not.
   void change_tag(int old, int now);
+  /// Drops all messages with `tag` that have arrived. Called before the first transfers of an epoch whose tag an
+  /// earlier epoch has used: that epoch is long over, but its tag may have been forgotten, or not probed since.
+  void drop_all(MPI_Comm comm, int tag);
   [[nodiscard]] bool has_work() const noexcept { return !tags_.empty() || !kept_.empty(); }
   /// Makes progress without waiting. `comm` is the communicator of all these transfers.
   void advance(MPI_Comm comm);

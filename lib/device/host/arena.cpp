@@ -104,6 +104,28 @@ int open_memory_file(std::string_view& kind) {
   return open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 }
 
+/// Gives [offset, offset + bytes) of `file` memory. Returns false if the file system is full.
+bool allocate(int file, std::size_t offset, std::size_t bytes) noexcept {
+  // a call that a signal interrupts has done nothing, so shorter pieces are tried: they fit between the signals of a
+  // timer
+  constexpr int most_interruptions = 1000;  // in succession
+  std::size_t piece = bytes;
+  int interruptions = 0;
+  while (bytes > 0) {
+    piece = std::min(piece, bytes);
+    const int error = posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(piece));
+    if (error == EINTR && ++interruptions < most_interruptions) {
+      piece = std::max(round_up(piece / 2, page_bytes()), page_bytes());
+      continue;
+    }
+    if (error != 0) return false;
+    interruptions = 0;
+    offset += piece;
+    bytes -= piece;
+  }
+  return true;
+}
+
 std::byte* map(int file, std::size_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   if (data == MAP_FAILED) return nullptr;
@@ -189,7 +211,7 @@ SharedSegment::~SharedSegment() {
 
 bool SharedSegment::populate(std::size_t offset, std::size_t bytes) noexcept {
   // if the file system is full, this call fails; without it, the first access would raise a signal
-  if (posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) return false;
+  if (!allocate(file_, offset, bytes)) return false;
 #ifdef MADV_POPULATE_WRITE
   if (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0) return true;
 #endif

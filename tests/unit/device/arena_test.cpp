@@ -7,6 +7,8 @@
 
 #include "support/every_choice.hpp"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +24,22 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+namespace {
+
+std::size_t interrupted_bytes = 0;  // a call for at least so many bytes is interrupted by a signal; 0: none
+int interruptions = 0;
+
+}  // namespace
+
+extern "C" int posix_fallocate(int file, off_t offset, off_t bytes) {
+  if (interrupted_bytes != 0 && static_cast<std::size_t>(bytes) >= interrupted_bytes) {
+    ++interruptions;
+    return EINTR;
+  }
+  static const auto real = reinterpret_cast<int (*)(int, off_t, off_t)>(dlsym(RTLD_NEXT, "posix_fallocate"));
+  return real(file, offset, bytes);
+}
 
 namespace lockstep::test {
 namespace {
@@ -98,6 +116,20 @@ TEST(Arena, reports_that_it_is_full) {
   EXPECT_EQ(arena.allocate(2 * mebibyte), nullptr);
   arena.deallocate(most, 15 * mebibyte);
   EXPECT_NE(arena.allocate(15 * mebibyte), nullptr);
+}
+
+TEST(Arena, allocates_in_pieces_if_signals_interrupt_it) {
+  Arena arena(64 * mebibyte);
+  if (!arena.segment()) GTEST_SKIP() << arena.status().text;
+  interrupted_bytes = 3 * mebibyte;
+  void* const block = arena.allocate(20 * mebibyte);
+  EXPECT_GT(interruptions, 2);
+  interrupted_bytes = 1;
+  void* const in_vain = arena.allocate(20 * mebibyte);
+  interrupted_bytes = 0;
+  EXPECT_EQ(in_vain, nullptr);
+  ASSERT_NE(block, nullptr);
+  std::memset(block, 1, 20 * mebibyte);
 }
 
 TEST(Arena, does_not_contain_other_memory) {

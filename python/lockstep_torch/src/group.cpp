@@ -91,6 +91,9 @@ lockstep::Communicator make_communicator(const BackendOptions& options) {
   ours.name = options.name;
   ours.recovery_advice = "create a new process group on every rank, then restore the model from a checkpoint";
   if (options.ranks_in_world.empty()) return lockstep::world_communicator(ours);
+  // MPI_Comm_create_group has no form that does not wait. All members have met in the store of torch (_await_members),
+  // within the timeout of the group and with an error that names the missing ranks. So the call takes long only if a
+  // member ends in between, or if threads of two ranks create two common groups in different orders.
   static std::mutex mutex;  // threads of one process that create groups would mix up their messages
   const std::lock_guard lock(mutex);
   const Group world;

@@ -141,38 +141,22 @@ Request Communicator::barrier_async(const ReduceOptions& options) const {
   return Request(state_->run_async(Call::barrier(), {}, options));
 }
 
-namespace {
-
-/// One item per tensor.
-std::vector<Item> items_of(std::span<const ConstTensorView> inputs) {
-  std::vector<Item> items;
-  for (std::size_t i = 0; i < inputs.size(); ++i) items.push_back({inputs.subspan(i, 1), {}});
-  return items;
-}
-std::vector<Item> items_of(std::span<const TensorView> outputs) {
-  std::vector<Item> items;
-  for (std::size_t i = 0; i < outputs.size(); ++i) items.push_back({{}, outputs.subspan(i, 1)});
-  return items;
-}
-
-}  // namespace
-
 void Communicator::send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options) const {
   const Call call = Call::send(target);
-  Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_waiting)).wait();
+  Request(state_->post_pair(call, tensors, {}, options, detail::Progress::by_waiting)).wait();
 }
 Request Communicator::send_async(std::span<const ConstTensorView> tensors, int target,
                                  const ReduceOptions& options) const {
   const Call call = Call::send(target);
-  return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
+  return Request(state_->post_pair(call, tensors, {}, options, detail::Progress::by_thread));
 }
 void Communicator::recv(std::span<const TensorView> tensors, int source, const ReduceOptions& options) const {
   const Call call = Call::recv(source);
-  Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_waiting)).wait();
+  Request(state_->post_pair(call, {}, tensors, options, detail::Progress::by_waiting)).wait();
 }
 Request Communicator::recv_async(std::span<const TensorView> tensors, int source, const ReduceOptions& options) const {
   const Call call = Call::recv(source);
-  return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
+  return Request(state_->post_pair(call, {}, tensors, options, detail::Progress::by_thread));
 }
 
 int CommunicatorAccess::replicas_on_same_processors(const Communicator& communicator) {

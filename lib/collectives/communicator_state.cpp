@@ -117,12 +117,17 @@ std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call,
   });
 }
 
-std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call, std::span<const Item> items,
+std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
+                                                               std::span<const ConstTensorView> inputs,
+                                                               std::span<const TensorView> outputs,
                                                                const ReduceOptions& how, detail::Progress progress) {
   using Role = detail::PairOperation::Role;
   const Role role = call.traits().inputs == detail::Place::ranks ? Role::send : Role::receive;
   const bool has_peer = call.root >= 0 && call.root < layout.ranks() && call.root != rank;
   try {
+    std::vector<Item> items;
+    for (std::size_t i = 0; i < inputs.size(); ++i) items.push_back({inputs.subspan(i, 1), {}});
+    for (std::size_t i = 0; i < outputs.size(); ++i) items.push_back({{}, outputs.subspan(i, 1)});
     std::vector<detail::HostItem> checked = detail::check_items(call, layout, rank, items);
     // both ranks use the descriptor of a send, so that the descriptors can be compared
     const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, checked, how.name, how.only_name);

@@ -141,9 +141,11 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                           const ReduceOptions& how);
   /// See Communicator::recover.
   [[nodiscard]] std::int64_t recover(const std::source_location& where);
-  /// Starts a send or a receive. Errors of this rank are sent to the other rank.
-  [[nodiscard]] std::unique_ptr<Request::State> post_pair(const Call& call, std::span<const Item> items,
-                                                          const ReduceOptions& how, detail::Progress progress);
+  /// Starts a send of `inputs` or a receive into `outputs`; the other list is empty. Errors of this rank are sent to
+  /// the other rank.
+  [[nodiscard]] std::unique_ptr<Request::State> post_pair(const Call& call, std::span<const ConstTensorView> inputs,
+                                                          std::span<const TensorView> outputs, const ReduceOptions& how,
+                                                          detail::Progress progress);
   /// Host copies of the tensors of a send or receive that are on GPUs; null if no tensor is on a GPU.
   [[nodiscard]] std::unique_ptr<detail::HostCopies> copies_of_pair(const Call& call,
                                                                    std::span<detail::HostItem> checked) const;

@@ -57,7 +57,13 @@ Buffer Workspace::take(std::size_t bytes) {
 }
 
 void Workspace::give_back(Buffer&& buffer) {
-  if (buffer.size() != 0) classes_[class_of_buffer(buffer.size())].spare.push_back(std::move(buffer));
+  if (buffer.size() == 0) return;
+  std::vector<Buffer>& spare = classes_[class_of_buffer(buffer.size())].spare;
+  Buffer kept = std::move(buffer);
+  try {
+    spare.push_back(std::move(kept));
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the buffer is freed
+  }
 }
 
 std::size_t Workspace::spare_bytes() const noexcept {

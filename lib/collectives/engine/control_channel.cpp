@@ -206,13 +206,6 @@ void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, con
 
 void ControlChannel::send_to(int target, const ControlMessage& control) { transport_.post(target, bytes_of(control)); }
 
-std::optional<ControlChannel::PairMessage> ControlChannel::take_pair_message() {
-  if (pair_messages_.empty()) return std::nullopt;
-  const PairMessage message = pair_messages_.front();
-  pair_messages_.pop_front();
-  return message;
-}
-
 void ControlChannel::send_death(std::uint64_t epoch, std::int64_t sequence, int rank, const std::string& text) {
   reached(Mark::death_told);
   ControlMessage control = abort_message(epoch, {sequence, {Code::unavailable, text, {rank, -1, {}, -1}}});

@@ -88,8 +88,12 @@ class ControlChannel {
     ControlMessage message;
   };
   [[nodiscard]] bool has_pair_messages() const noexcept { return !pair_messages_.empty(); }
-  /// Removes and returns the PairMessage that arrived first; empty if there is none.
-  [[nodiscard]] std::optional<PairMessage> take_pair_message();
+  /// The PairMessage that arrived first; null if there is none. It stays until `drop_pair_message`, so that it is not
+  /// lost if there is no memory to handle it.
+  [[nodiscard]] const PairMessage* pair_message() const noexcept {
+    return pair_messages_.empty() ? nullptr : &pair_messages_.front();
+  }
+  void drop_pair_message() noexcept { pair_messages_.pop_front(); }
 
   struct Header {
     int source;

@@ -379,7 +379,9 @@ void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& 
                          const std::source_location& where) {
   if (is_forked_copy() || !this_thread_may_call()) return;
   const MutexLock lock(mutex_);
-  pairs_.refuse(role, rank,
+  // first, so that later calls of both ranks match even if there is no memory for the text
+  const std::int64_t number = pairs_.skip(role, rank);
+  pairs_.refuse(role, rank, number,
                 {Code::unavailable,
                  fmt::format("rank {} failed{}: {}", transport_->rank(), describe(where), text),
                  {transport_->rank(), -1, role == PairOperation::Role::send ? "send" : "recv", -1}});
@@ -626,8 +628,8 @@ void Engine::drive_pairs() {
     }
   } catch (const Error& error) {
     fail(error.code(), error.text());
-  } catch (const std::bad_alloc& error) {
-    fail(Code::unavailable, fmt::format("out of memory: {}", error.what()));
+  } catch (const std::bad_alloc&) {  // nothing is lost: the next call goes on
+    if (pairs_.lacks_memory_for_long()) fail(Code::unavailable, "out of memory");
   } catch (const std::exception& error) {
     fail(Code::internal, error.what());
   }

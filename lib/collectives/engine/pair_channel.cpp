@@ -33,6 +33,8 @@ Descriptor described(const PairOperation& operation) {
   return descriptor;
 }
 
+SharedError error_of(const Failure& failure) { return std::make_shared<const Error>(failure.error()); }
+
 std::string text_of_awaited(const PairOperation& operation, int rank) {
   if (operation.is_agreed()) return fmt::format("the transfer with rank {}", rank);
   return fmt::format("rank {} to call {}", rank, operation.role() == PairOperation::Role::send ? "recv" : "send");
@@ -50,7 +52,7 @@ PairOperation::PairOperation(const Descriptor& descriptor, Role role, int peer, 
       bytes_(message_size(items_)) {}
 
 void PairOperation::start(Transport& transport, Workspace& workspace) {
-  buffer_ = workspace.take(bytes_);
+  if (buffer_.size() < bytes_) buffer_ = workspace.take(bytes_);  // else there was no memory for the transfer
   if (role_ == Role::send) {
     std::byte* next = message().data();
     std::memcpy(next, &valid, sizeof(Word));
@@ -67,7 +69,7 @@ void PairOperation::start(Transport& transport, Workspace& workspace) {
 }
 
 void PairOperation::start_void(Transport& transport, Workspace& workspace) {
-  buffer_ = workspace.take(bytes_);
+  if (buffer_.size() < bytes_) buffer_ = workspace.take(bytes_);
   std::memset(message().data(), 0, bytes_);
   std::memcpy(message().data(), &nothing, sizeof(Word));
   transfer_ = transport.send_aside(peer_, message());
@@ -116,37 +118,45 @@ PairChannel::PairChannel(Transport& transport, ControlChannel& control, Recorder
     : transport_(transport), control_(control), recorder_(recorder), options_(std::move(options)) {}
 
 void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
-  Peer& peer = peers_[operation->peer()];
-  if (!peer.is_busy) busy_.push_back(operation->peer());
+  const int rank = operation->peer();
+  const bool is_send = operation->role() == PairOperation::Role::send;
+  Peer& peer = peers_[rank];
+  std::int64_t& next = is_send ? peer.sends_posted : peer.receives_posted;
+  auto& pending = is_send ? peer.sends : peer.receives;
+  if (!peer.is_busy) busy_.reserve(busy_.size() + 1);
+  const auto entry = pending.insert_or_assign(next, Pending{operation, Clock::now()}).first;
+  if (is_send) {
+    try {
+      ControlMessage offer;
+      offer.kind = ControlKind::offer;
+      offer.sequence = next;
+      offer.summary.lowest = {transport_.rank(), operation->descriptor()};
+      control_.send_to(rank, offer);
+    } catch (...) {
+      pending.erase(entry);
+      throw;
+    }
+  }
+  if (!peer.is_busy) busy_.push_back(rank);
   peer.is_busy = true;
   if (under_way_ == 0) clock_.restart();
-  const bool is_send = operation->role() == PairOperation::Role::send;
-  const std::int64_t number = is_send ? peer.sends_posted++ : peer.receives_posted++;
-  auto& pending = is_send ? peer.sends : peer.receives;
-  pending[number] = {operation, Clock::now()};
-  recorder_.post_message(*operation, operation->peer(), is_send ? MessageEnd::send : MessageEnd::receive, number);
   ++under_way_;
-  if (is_send) {
-    ControlMessage offer;
-    offer.kind = ControlKind::offer;
-    offer.sequence = number;
-    offer.summary.lowest = {transport_.rank(), operation->descriptor()};
-    control_.send_to(operation->peer(), offer);
-    if (const auto refused = peer.refused.extract(number)) finish(pending, number, &refused.mapped());
-  } else if (const auto withdrawn = peer.withdrawals.extract(number)) {
-    finish(pending, number, &withdrawn.mapped());
-  }
+  recorder_.post_message(*operation, rank, is_send ? MessageEnd::send : MessageEnd::receive, next++);
 }
 
-void PairChannel::refuse(PairOperation::Role role, int rank, const Failure& failure) {
+std::int64_t PairChannel::skip(PairOperation::Role role, int rank) {
+  Peer& peer = peers_[rank];
+  return role == PairOperation::Role::send ? peer.sends_posted++ : peer.receives_posted++;
+}
+
+void PairChannel::refuse(PairOperation::Role role, int rank, std::int64_t number, const Failure& failure) {
   Peer& peer = peers_[rank];
   if (role == PairOperation::Role::send) {
-    answer(rank, ControlKind::withdrawal, peer.sends_posted++, &failure);
-    return;
-  }
-  const std::int64_t number = peer.receives_posted++;
-  if (peer.offers.erase(number) != 0) {
+    answer(rank, ControlKind::withdrawal, number, &failure);
+    peer.refused.erase(number);
+  } else if (peer.offers.count(number) != 0) {
     answer(rank, ControlKind::refusal, number, &failure);
+    peer.offers.erase(number);
   } else if (peer.withdrawals.erase(number) == 0) {
     peer.refusals[number] = failure;
     answer(rank, ControlKind::refusal, number, &failure);  // this rank may not look for the offer for long
@@ -154,43 +164,57 @@ void PairChannel::refuse(PairOperation::Role role, int rank, const Failure& fail
 }
 
 void PairChannel::drive(Workspace& workspace) {
-  while (const auto message = control_.take_pair_message()) take(message->source, message->message, workspace);
+  for (; const ControlChannel::PairMessage* const message = control_.pair_message(); control_.drop_pair_message())
+    take(message->source, message->message, workspace);
   std::erase_if(voids_, [&](const Pending& sent) {
     if (sent.operation->advance(transport_, workspace)) return true;
     return Clock::now() - sent.since > options_.fail_after && sent.operation->abandon(transport_);
   });
-  if (under_way_ == 0) return;
-  const Clock::duration pause = clock_.drive(options_.fail_after);
-  for (const int rank : busy_) {
-    Peer& peer = peers_[rank];
-    for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
-      for (auto& entry : *pending) entry.second.since += pause;
+  if (under_way_ != 0) {
+    const Clock::duration pause = clock_.drive(options_.fail_after);
+    for (const int rank : busy_) {
+      Peer& peer = peers_[rank];
+      for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
+        for (auto& entry : *pending) entry.second.since += pause;
+      }
+      end_failed(peer);
+      // offers that arrived before their receive was posted
+      while (!peer.offers.empty() && peer.offers.begin()->first < peer.receives_posted)
+        match(rank, peer.offers.begin()->first, workspace);
+      for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
+        advance(*pending, workspace);
+        watch(rank, *pending);
+      }
     }
-    // match offers that arrived before their receive was posted
-    while (!peer.offers.empty() && peer.receives.count(peer.offers.begin()->first) != 0)
-      meet(rank, peer.offers.begin()->first, workspace);
-    for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
-      advance(*pending, workspace);
-      watch(rank, *pending);
-    }
+    std::erase_if(busy_, [this](int rank) {
+      Peer& peer = peers_[rank];
+      peer.is_busy = !peer.sends.empty() || !peer.receives.empty();
+      return !peer.is_busy;
+    });
   }
-  std::erase_if(busy_, [this](int rank) {
-    Peer& peer = peers_[rank];
-    peer.is_busy = !peer.sends.empty() || !peer.receives.empty();
-    return !peer.is_busy;
-  });
+  lacks_memory_since_.reset();
 }
 
+bool PairChannel::lacks_memory_for_long() noexcept {
+  const Clock::time_point now = Clock::now();
+  if (!lacks_memory_since_) lacks_memory_since_ = now;
+  return now - *lacks_memory_since_ > options_.fail_after;
+}
+
+/// Handles a message. If there is no memory, it throws, and the message is handled again later: what has been done for
+/// it by then is not done twice, or changes nothing.
 void PairChannel::take(int source, const ControlMessage& message, Workspace& workspace) {
   Peer& peer = peers_[source];
   switch (message.kind) {
     case ControlKind::offer:
-      if (const auto refusal = peer.refusals.extract(message.sequence)) {
-        answer(source, ControlKind::refusal, message.sequence, &refusal.mapped());
+      if (const auto refusal = peer.refusals.find(message.sequence); refusal != peer.refusals.end()) {
+        answer(source, ControlKind::refusal, message.sequence, &refusal->second);
+        peer.refusals.erase(refusal);
+        peer.offers.erase(message.sequence);
         return;
       }
-      peer.offers[message.sequence] = message.summary.lowest.descriptor;
-      meet(source, message.sequence, workspace);
+      peer.offers.insert_or_assign(message.sequence, message.summary.lowest.descriptor);
+      if (message.sequence < peer.receives_posted) match(source, message.sequence, workspace);
       return;
     case ControlKind::withdrawal: take_withdrawal(source, message); return;
     default: take_answer(source, message, workspace); return;
@@ -199,64 +223,110 @@ void PairChannel::take(int source, const ControlMessage& message, Workspace& wor
 
 void PairChannel::take_answer(int source, const ControlMessage& message, Workspace& workspace) {
   Peer& peer = peers_[source];
+  const std::int64_t number = message.sequence;
   const bool is_accepted = message.kind == ControlKind::acceptance;
-  const auto found = peer.sends.find(message.sequence);
-  if (found == peer.sends.end()) {
-    const auto withdrawn = peer.withdrawn.extract(message.sequence);
-    if (!is_accepted && message.sequence >= peer.sends_posted)
-      peer.refused[message.sequence] = failure_of(message.failure);
-    if (!withdrawn || !is_accepted) return;
-    withdrawn.mapped()->start_void(transport_, workspace);
-    voids_.push_back({withdrawn.mapped(), Clock::now()});
-    return;
+  const auto found = peer.sends.find(number);
+  if (found != peer.sends.end()) {
+    if (!is_accepted) return finish(peer.sends, number, error_of(failure_of(message.failure)));
+    try {
+      return begin(found->second, workspace);
+    } catch (const std::bad_alloc&) {
+      withdraw(source, number, failure_of_shortage(*found->second.operation, number));
+    }
   }
+  if (!is_accepted && number >= peer.sends_posted) peer.refused.insert_or_assign(number, failure_of(message.failure));
+  const auto withdrawn = peer.withdrawn.find(number);
+  if (withdrawn == peer.withdrawn.end()) return;
   if (is_accepted) {
-    begin(found->second, workspace);
-    return;
+    voids_.reserve(voids_.size() + 1);
+    withdrawn->second->start_void(transport_, workspace);
+    voids_.push_back({withdrawn->second, Clock::now()});
   }
-  const Failure failure = failure_of(message.failure);
-  finish(peer.sends, message.sequence, &failure);
+  peer.withdrawn.erase(withdrawn);
 }
 
 void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
   Peer& peer = peers_[source];
+  const std::int64_t number = message.sequence;
   const Failure failure = failure_of(message.failure);
-  // an offer that is still in the list has no answer yet
-  if (peer.offers.erase(message.sequence) != 0) answer(source, ControlKind::refusal, message.sequence, &failure);
-  if (message.sequence >= peer.receives_posted) {
-    peer.withdrawals[message.sequence] = failure;
-  } else if (peer.receives.count(message.sequence) != 0) {
-    finish(peer.receives, message.sequence, &failure);
+  if (peer.offers.count(number) != 0) {  // an offer that is still in the list has no answer yet
+    answer(source, ControlKind::refusal, number, &failure);
+    peer.offers.erase(number);
+  }
+  if (number >= peer.receives_posted) {
+    peer.withdrawals.insert_or_assign(number, failure);
+  } else if (peer.receives.count(number) != 0) {
+    finish(peer.receives, number, error_of(failure));
   }
 }
 
-/// If the receive of an offer is posted, compares the two, and accepts or refuses the offer.
+/// Ends the send `number`, to whose receiver the reason is told. If the receiver accepts it, or has done so already, it
+/// gets a transfer without valid data.
+void PairChannel::withdraw(int target, std::int64_t number, const Failure& failure) {
+  Peer& peer = peers_[target];
+  SharedError error = error_of(failure);
+  peer.withdrawn.insert_or_assign(number, peer.sends.at(number).operation);
+  answer(target, ControlKind::withdrawal, number, &failure);
+  finish(peer.sends, number, std::move(error));
+}
+
+/// Ends the sends and receives of which the other rank has told, before they were posted, that they fail.
+void PairChannel::end_failed(Peer& peer) {
+  const auto end = [this](std::map<std::int64_t, Failure>& failures, PendingByNumber& pending) {
+    for (auto each = failures.begin(); each != failures.end();) {
+      const auto one = each++;
+      if (pending.count(one->first) == 0) continue;
+      finish(pending, one->first, error_of(one->second));
+      failures.erase(one);
+    }
+  };
+  end(peer.refused, peer.sends);
+  end(peer.withdrawals, peer.receives);
+}
+
+/// Answers an offer whose receive this rank has posted, or has skipped.
+void PairChannel::match(int source, std::int64_t number, Workspace& workspace) {
+  Peer& peer = peers_[source];
+  if (peer.receives.count(number) != 0) return meet(source, number, workspace);
+  const Failure failure{Code::unavailable,
+                        fmt::format("rank {} failed in its recv from rank {}", transport_.rank(), source),
+                        {transport_.rank(), -1, "recv", number}};
+  answer(source, ControlKind::refusal, number, &failure);
+  peer.offers.erase(number);
+}
+
+/// Compares an offer with its receive, and accepts or refuses it.
 void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
   Peer& peer = peers_[source];
   const auto found = peer.receives.find(number);
-  if (found == peer.receives.end()) return;
-  const Descriptor offered = peer.offers.extract(number).mapped();
+  const Descriptor& offered = peer.offers.at(number);
   const PairOperation& operation = *found->second.operation;
+  std::optional<Failure> failure;
   if (offered.hash == operation.descriptor().hash) {
-    begin(found->second, workspace);
-    answer(source, ControlKind::acceptance, number, nullptr);
-    return;
+    try {
+      if (!operation.is_agreed()) begin(found->second, workspace);  // else there was no memory for the answer
+    } catch (const std::bad_alloc&) {
+      failure = failure_of_shortage(operation, number);
+    }
+  } else {
+    failure = failure_of_pair(
+        Code::mismatch, operation, number,
+        fmt::format("rank {} calls {}, but rank {} calls {}{}", source, describe(offered), transport_.rank(),
+                    describe(described(operation)), difference_of_lists(offered, operation.descriptor())));
   }
-  const Failure failure = failure_of_pair(
-      Code::mismatch, operation, number,
-      fmt::format("rank {} calls {}, but rank {} calls {}{}", source, describe(offered), transport_.rank(),
-                  describe(described(operation)), difference_of_lists(offered, operation.descriptor())));
-  answer(source, ControlKind::refusal, number, &failure);
-  finish(peer.receives, number, &failure);
+  SharedError error = failure ? error_of(*failure) : nullptr;
+  answer(source, failure ? ControlKind::refusal : ControlKind::acceptance, number, failure ? &*failure : nullptr);
+  peer.offers.erase(number);
+  if (error != nullptr) finish(peer.receives, number, std::move(error));
 }
 
 /// Begins the transfer of a message on which both ranks agree. The timeout starts again.
 void PairChannel::begin(Pending& pending, Workspace& workspace) {
+  pending.operation->start(transport_, workspace);  // first, since there may be no memory for it
   pending.since = Clock::now();
   pending.late_since.reset();
   pending.operation->agree();
   recorder_.agree_message(*pending.operation);
-  pending.operation->start(transport_, workspace);
 }
 
 void PairChannel::advance(PendingByNumber& pending, Workspace& workspace) {
@@ -293,22 +363,17 @@ void PairChannel::time_out(int rank, std::int64_t number, const Pending& late) {
   const Failure failure = failure_of_pair(
       Code::deadline_exceeded, *late.operation, number,
       fmt::format("timed out after {} s waiting for {}", seconds, text_of_awaited(*late.operation, rank)));
-  if (!late.operation->is_agreed() && is_send) {
-    answer(rank, ControlKind::withdrawal, number, &failure);
-    peer.withdrawn[number] = late.operation;
-  } else if (!late.operation->is_agreed()) {
-    peer.refusals[number] = failure;
-  }
-  finish(is_send ? peer.sends : peer.receives, number, &failure);
+  if (!late.operation->is_agreed() && is_send) return withdraw(rank, number, failure);
+  SharedError error = error_of(failure);
+  if (!late.operation->is_agreed()) peer.refusals.insert_or_assign(number, failure);
+  finish(is_send ? peer.sends : peer.receives, number, std::move(error));
 }
 
-void PairChannel::finish(PendingByNumber& pending, std::int64_t number, const Failure* failure) {
+/// `error` is made before anything of the message is changed, so that a shortage of memory changes nothing.
+void PairChannel::finish(PendingByNumber& pending, std::int64_t number, SharedError error) noexcept {
   const auto operation = pending.extract(number).mapped().operation;
   --under_way_;
-  if (failure != nullptr) {
-    if (operation->is_agreed()) static_cast<void>(operation->abandon(transport_));
-  }
-  auto error = failure != nullptr ? std::make_shared<const Error>(failure->error()) : nullptr;
+  if (error != nullptr && operation->is_agreed()) static_cast<void>(operation->abandon(transport_));
   recorder_.finish_message(*operation, number, error.get());
   operation->finish(std::move(error));
 }
@@ -321,16 +386,16 @@ void PairChannel::fail_gone(int rank, bool has_left, const std::string& text) {
       const auto [number, operation] = std::pair(entry->first, entry->second.operation);
       ++entry;
       if (has_left && operation->is_agreed()) continue;
-      const Failure failure = failure_of_pair(Code::unavailable, *operation, number, text);
-      finish(*pending, number, &failure);
+      finish(*pending, number, error_of(failure_of_pair(Code::unavailable, *operation, number, text)));
     }
   }
 }
 
 void PairChannel::fail_all(const Failure& failure) {
+  const SharedError error = error_of(failure);
   for (auto& [rank, peer] : peers_) {
-    while (!peer.sends.empty()) finish(peer.sends, peer.sends.begin()->first, &failure);
-    while (!peer.receives.empty()) finish(peer.receives, peer.receives.begin()->first, &failure);
+    while (!peer.sends.empty()) finish(peer.sends, peer.sends.begin()->first, error);
+    while (!peer.receives.empty()) finish(peer.receives, peer.receives.begin()->first, error);
   }
 }
 
@@ -370,6 +435,13 @@ Failure PairChannel::failure_of_pair(Code code, const PairOperation& operation, 
   return {code,
           fmt::format("{}{}: {}", text_of(operation, number, code == Code::mismatch ? "message" : ""), call, why),
           {operation.peer(), -1, operation_name(operation.descriptor()), number}};
+}
+
+Failure PairChannel::failure_of_shortage(const PairOperation& operation, std::int64_t number) const {
+  Failure failure = failure_of_pair(Code::unavailable, operation, number,
+                                    fmt::format("rank {} failed: out of memory", transport_.rank()));
+  failure.context.rank = transport_.rank();
+  return failure;
 }
 
 }  // namespace lockstep::detail

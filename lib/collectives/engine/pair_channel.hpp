@@ -77,12 +77,19 @@ class PairChannel {
   /// All references must outlive the channel.
   PairChannel(Transport& transport, ControlChannel& control, Recorder& recorder, Options options);
 
+  /// If it throws, the operation is not posted, and has no number.
   void post(const std::shared_ptr<PairOperation>& operation);
-  /// This rank does not make its next send to `rank` or its next receive from `rank`, as `role` says: the matching call
-  /// of `rank` fails with `failure`.
-  void refuse(PairOperation::Role role, int rank, const Failure& failure);
-  /// Makes progress without waiting. Handles the messages that `control` has received.
+  /// This rank does not make its next send to `rank` or its next receive from `rank`, as `role` says. Returns the
+  /// number of that call. Needs no memory after the first call with `rank`, so that the next calls of both ranks match
+  /// even if `refuse` has none.
+  [[nodiscard]] std::int64_t skip(PairOperation::Role role, int rank);
+  /// The call of `rank` that matches the skipped call `number` fails with `failure`.
+  void refuse(PairOperation::Role role, int rank, std::int64_t number, const Failure& failure);
+  /// Makes progress without waiting. Handles the messages that `control` has received. If it throws std::bad_alloc, the
+  /// next call goes on where this one has ended.
   void drive(Workspace& workspace);
+  /// Called when there was no memory for progress. Returns whether there has been none for `fail_after`.
+  [[nodiscard]] bool lacks_memory_for_long() noexcept;
   /// Called when `rank` is gone, for the reason `text`: fails the sends and receives that wait for `rank`. If `rank`
   /// has destroyed its communicator (`has_left`), messages on which both ranks had agreed do not fail, since `rank`
   /// completed them before.
@@ -118,17 +125,21 @@ class PairChannel {
   void take(int source, const ControlMessage& message, Workspace& workspace);
   void take_answer(int source, const ControlMessage& message, Workspace& workspace);
   void take_withdrawal(int source, const ControlMessage& message);
+  void match(int source, std::int64_t number, Workspace& workspace);
   void meet(int source, std::int64_t number, Workspace& workspace);
+  void withdraw(int target, std::int64_t number, const Failure& failure);
+  void end_failed(Peer& peer);
   void begin(Pending& pending, Workspace& workspace);
   void advance(PendingByNumber& pending, Workspace& workspace);
   void watch(int rank, PendingByNumber& pending);
   void time_out(int rank, std::int64_t number, const Pending& pending);
-  void finish(PendingByNumber& pending, std::int64_t number, const Failure* failure);
+  void finish(PendingByNumber& pending, std::int64_t number, SharedError error) noexcept;
   void answer(int target, ControlKind kind, std::int64_t number, const Failure* failure);
   [[nodiscard]] std::string text_of(const PairOperation& operation, std::int64_t number,
                                     std::string_view kind = {}) const;
   [[nodiscard]] Failure failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
                                         const std::string& why) const;
+  [[nodiscard]] Failure failure_of_shortage(const PairOperation& operation, std::int64_t number) const;
 
   Transport& transport_;
   ControlChannel& control_;
@@ -139,6 +150,7 @@ class PairChannel {
   std::vector<Pending> voids_;  // transfers without valid data, to receivers that had accepted
   std::size_t under_way_ = 0;
   DrivingClock clock_;
+  std::optional<Clock::time_point> lacks_memory_since_;
 };
 
 }  // namespace lockstep::detail

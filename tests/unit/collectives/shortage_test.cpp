@@ -172,6 +172,49 @@ TEST(Shortage, in_the_start_of_a_transfer_leaves_later_transfers_alone) {
   }
 }
 
+/// Rank 0 lacks memory for allocation 0, 1, ... of its end of a message. The message fails on both ends at once, or on
+/// none, and the next message arrives.
+void check_messages(bool sends) {
+  bool has_failed = true;
+  long k = 0;
+  for (; has_failed; ++k) {
+    auto transports = detail::make_loopback_transports(std::vector<int>{0, 1}, true);
+    std::vector<std::jthread> ranks;
+    for (auto& transport : transports) {
+      ranks.emplace_back([&, own = std::move(transport)]() mutable {
+        const int rank = own->rank();
+        const Communicator comm = CommunicatorAccess::make(std::move(own), minutes_to_fail(), ReplicaLayout({1, 1}));
+        std::vector<float> values(1000, 1.0F);
+        const auto transfer = [&] {
+          if ((rank == 0) == sends) {
+            comm.send(std::span<const float>(values), 1 - rank);
+          } else {
+            comm.recv(std::span(values), 1 - rank);
+          }
+        };
+        const auto begin = std::chrono::steady_clock::now();
+        if (rank == 0) {
+          has_failed = lacks_memory(k, transfer);
+        } else if (const auto error = thrown_by(transfer)) {
+          EXPECT_EQ(error->code(), Code::unavailable) << "allocation " << k << ": " << error->what();
+          EXPECT_EQ(error->rank(), 0) << "allocation " << k << ": " << error->what();
+        }
+        values.assign(values.size(), (rank == 0) == sends ? 2.0F : -1.0F);
+        const auto error = thrown_by(transfer);
+        EXPECT_FALSE(error) << "allocation " << k << ": " << error->what();
+        EXPECT_EQ(values.back(), 2.0F) << "allocation " << k;
+        if (virtual_time::is_active()) {
+          EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s) << "allocation " << k;
+        }
+      });
+    }
+  }
+  EXPECT_GT(k, 10);
+}
+
+TEST(Shortage, in_a_send_leaves_the_numbers_of_messages_in_order) { check_messages(true); }
+TEST(Shortage, in_a_receive_leaves_the_numbers_of_messages_in_order) { check_messages(false); }
+
 TEST(Shortage, in_the_end_of_a_communicator) {
   on_ranks({1, 1}, [](Communicator& comm) {
     auto part = comm.split(0, comm.rank(), minutes_to_fail());

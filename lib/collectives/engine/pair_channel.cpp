@@ -172,6 +172,7 @@ void PairChannel::drive(Workspace& workspace) {
   });
   if (under_way_ != 0) {
     const Clock::duration pause = clock_.drive(options_.fail_after);
+    LateMessages late;
     for (const int rank : busy_) {
       Peer& peer = peers_[rank];
       for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
@@ -183,9 +184,10 @@ void PairChannel::drive(Workspace& workspace) {
         match(rank, peer.offers.begin()->first, workspace);
       for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
         advance(*pending, workspace);
-        watch(rank, *pending);
+        watch(rank, *pending, late);
       }
     }
+    if (late.count != 0) warn(late);
     std::erase_if(busy_, [this](int rank) {
       Peer& peer = peers_[rank];
       peer.is_busy = !peer.sends.empty() || !peer.receives.empty();
@@ -337,22 +339,40 @@ void PairChannel::advance(PendingByNumber& pending, Workspace& workspace) {
   }
 }
 
-void PairChannel::watch(int rank, PendingByNumber& pending) {
+void PairChannel::watch(int rank, PendingByNumber& pending, LateMessages& late) {
   const Clock::time_point now = clock_.now();
+  const bool may_warn = !warned_at_ || now - *warned_at_ >= options_.warn_after;
   for (auto entry = pending.begin(); entry != pending.end();) {
     const std::int64_t number = entry->first;
     Pending& one = entry->second;
     ++entry;
     if (now - one.since > options_.fail_after && !one.late_since) one.late_since = now;
     if (one.late_since && clock_.may_fail(*one.late_since)) {
-      const Pending late = one;
-      time_out(rank, number, late);
-    } else if (!one.warned && now - one.since > options_.warn_after) {
+      const Pending failed = one;
+      time_out(rank, number, failed);
+    } else if (may_warn && !one.warned && now - one.since > options_.warn_after) {
       one.warned = true;
-      log_warning("{}: this rank has waited {:.1f} s in {} for {}", options_.name,
-                  std::chrono::duration<double>(now - one.since).count(), describe(described(*one.operation)),
-                  text_of_awaited(*one.operation, rank));
+      if (late.count++ == 0 || one.since < late.since) {
+        late.first = one.operation;
+        late.since = one.since;
+      }
     }
+  }
+}
+
+/// At most one line for each period of warn_after: a program may post a hundred thousand messages at almost the same
+/// time.
+void PairChannel::warn(const LateMessages& late) {
+  warned_at_ = clock_.now();
+  const std::string first = describe(described(*late.first));
+  const std::string awaited = text_of_awaited(*late.first, late.first->peer());
+  const double waited = std::chrono::duration<double>(clock_.now() - late.since).count();
+  if (late.count == 1) {
+    log_warning("{}: this rank has waited {:.1f} s in {} for {}", options_.name, waited, first, awaited);
+  } else {
+    log_warning(
+        "{}: {} sends and receives of this rank wait for other ranks; it has waited {:.1f} s in the first, {}, for {}",
+        options_.name, late.count, waited, first, awaited);
   }
 }
 
@@ -421,7 +441,8 @@ std::optional<WaitElsewhere> PairChannel::wait_in(const Operation& operation, Cl
       for (const auto& [number, one] : *pending) {
         if (one.operation.get() != &operation || one.since >= limit) continue;
         return WaitElsewhere{
-            fmt::format("{}, {}", text_of(*one.operation, number), describe(described(*one.operation))), one.warned};
+            fmt::format("{}, {}", text_of(*one.operation, number), describe(described(*one.operation))),
+            clock_.now() - one.since > options_.warn_after};
       }
     }
   }

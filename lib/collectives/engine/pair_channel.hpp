@@ -17,6 +17,7 @@
 #include "collectives/engine/recorder.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -108,6 +109,12 @@ class PairChannel {
     std::optional<Clock::time_point> late_since = std::nullopt;  // when the deadline was first seen to have passed
     bool warned = false;
   };
+  /// The messages of which one warning tells.
+  struct LateMessages {
+    std::size_t count = 0;
+    std::shared_ptr<PairOperation> first;  // the one that has waited longest
+    Clock::time_point since;
+  };
   using PendingByNumber = std::map<std::int64_t, Pending>;
   struct Peer {
     bool is_busy = false;  // whether the peer is in busy_
@@ -131,7 +138,8 @@ class PairChannel {
   void end_failed(Peer& peer);
   void begin(Pending& pending, Workspace& workspace);
   void advance(PendingByNumber& pending, Workspace& workspace);
-  void watch(int rank, PendingByNumber& pending);
+  void watch(int rank, PendingByNumber& pending, LateMessages& late);
+  void warn(const LateMessages& late);
   void time_out(int rank, std::int64_t number, const Pending& pending);
   void finish(PendingByNumber& pending, std::int64_t number, SharedError error) noexcept;
   void answer(int target, ControlKind kind, std::int64_t number, const Failure* failure);
@@ -151,6 +159,7 @@ class PairChannel {
   std::size_t under_way_ = 0;
   DrivingClock clock_;
   std::optional<Clock::time_point> lacks_memory_since_;
+  std::optional<Clock::time_point> warned_at_;
 };
 
 }  // namespace lockstep::detail

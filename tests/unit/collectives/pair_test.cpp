@@ -12,9 +12,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <latch>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace lockstep::test {
 namespace {
@@ -298,6 +302,33 @@ TEST(Messages, with_wrong_arguments_are_told_to_a_rank_that_sends_later) {
     check_ring(comm);
   });
   expect_all(error, {"unavailable: rank 1 failed at collectives/pair_test.cpp:", "overlaps"});
+}
+
+TEST(Messages, that_wait_together_share_a_warning) {
+  if (!virtual_time::is_active()) GTEST_SKIP() << "how many lines there are depends on the machine";
+  constexpr std::size_t count = 300;
+  auto options = minutes_to_fail();
+  options.warn_after = std::chrono::seconds(1);
+  testing::internal::CaptureStderr();
+  on_ranks(
+      {1, 1},
+      [](Communicator& comm) {
+        std::vector<float> values(count);
+        std::vector<Request> requests;
+        if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        for (float& value : values) {
+          requests.push_back(comm.rank() == 0 ? comm.send_async(std::span<const float>(&value, 1), 1)
+                                              : comm.recv_async(std::span(&value, 1), 0));
+        }
+        for (Request& request : requests) request.wait();
+      },
+      options);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  expect_all(
+      said,
+      {"300 sends and receives of this rank wait for other ranks; it has waited 1.0 s in the first, send of f32 [1]",
+       ", for rank 1 to call recv"});
 }
 
 TEST(Messages, need_another_rank) {

@@ -63,7 +63,7 @@ Engine::Engine(std::shared_ptr<Transport> transport, EngineOptions options)
       queue_(options_.name, recorder_),
       watchdog_(*transport_, control_, *agreement_, queue_,
                 {options_.warn_after, options_.fail_after, options_.fail_after_total}),
-      epoch_(*transport_, control_, *agreement_, queue_, watchdog_),
+      epoch_(*transport_, control_, *agreement_, queue_, watchdog_, options_.most_epochs),
       presence_(*transport_, control_, *agreement_, queue_),
       leaving_(*transport_, control_, *agreement_, queue_, epoch_),
       exceptions_(std::uncaught_exceptions()) {

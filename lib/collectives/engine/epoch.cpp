@@ -80,6 +80,10 @@ SharedError Epoch::end(const Failure& failure) {
   agreement_.enter_epoch(number_);
   control_.enter_epoch(number_, std::move(how));
   if (const auto& loss = control_.late_loss()) lose(*loss);
+  if (number_ == most_) {  // on all ranks
+    lose({Code::unavailable, fmt::format("{} failures are the most after which a communicator works", most_),
+          queue_.context_of(-1)});
+  }
   transport_.enter_epoch(number_, has_stale_transfers);
   end_if_aborted();  // no operation of the new epoch has begun yet
   return error;

@@ -31,13 +31,16 @@ namespace lockstep::detail {
 /// and the failures that the other ranks know. Not thread-safe: called under the engine's lock.
 class Epoch {
  public:
-  /// All references must outlive this object.
-  Epoch(Transport& transport, ControlChannel& control, Agreement& agreement, OperationQueue& queue, Watchdog& watchdog)
+  /// All references must outlive this object. After `most` failures the communicator does not work any more: the
+  /// numbers of operations, which other ranks compare, have no room for more epochs (see operation_tag).
+  Epoch(Transport& transport, ControlChannel& control, Agreement& agreement, OperationQueue& queue, Watchdog& watchdog,
+        std::uint64_t most = most_epochs)
       : transport_(transport),
         control_(control),
         agreement_(agreement),
         queue_(queue),
         watchdog_(watchdog),
+        most_(most),
         node_failures_(transport.sharing_group()) {}
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
@@ -110,6 +113,7 @@ class Epoch {
   Agreement& agreement_;
   OperationQueue& queue_;
   Watchdog& watchdog_;
+  const std::uint64_t most_;
   NodeFailures node_failures_;
   std::uint64_t number_ = 0;
   std::deque<Failure> pending_;  // aborts of this rank: one for the present epoch and for each epoch that follows

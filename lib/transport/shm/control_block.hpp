@@ -117,6 +117,10 @@ inline constexpr std::uint64_t most_level_phases = 16;
   return tag * most_level_phases + phase;
 }
 
+/// In later epochs the numbers above would begin again, and equal those of old operations.
+inline constexpr std::uint64_t most_epochs = std::uint64_t{1} << 20;
+static_assert(level_phase(operation_tag(most_epochs - 1, 0), 0) / most_level_phases >> 40 == most_epochs - 1);
+
 struct ControlBlock {
   /// Consecutive operations use different slots, because a slow rank may still read the slot of the previous operation.
   /// For the same reason, operations of consecutive epochs use different slots.

@@ -175,6 +175,20 @@ TEST(EngineDeadline, of_the_total_ends_an_operation_whose_data_moves) {
       });
 }
 
+TEST(EngineFailures, beyond_the_last_epoch_lose_the_communicator_on_all_ranks) {
+  on_engines(2, {.fail_ms = 240'000, .most_epochs = 3}, [](Engine& engine, int rank) {
+    for (int failure = 0; failure < 3; ++failure) {
+      engine.run(scripted({.advance = [] { return true; }}));
+      if (rank == 0) engine.abort("no more apples", {});
+      if (rank == 1) expect_all(error_of([&] { engine.run(scripted()); }), {"no more apples"});
+    }
+    for (int call = 0; call < 2; ++call) {
+      expect_all(error_of([&] { engine.run(scripted({.advance = [] { return true; }})); }),
+                 {"unavailable:", "test no longer works", "3 failures are the most"});
+    }
+  });
+}
+
 /// Rank 1's operation throws in `script`; afterwards all ranks work again.
 void check_that_the_next_works(const Scripted::Script& script, const std::string& text) {
   on_engines(3, {.fail_ms = 240'000}, [&](Engine& engine, int rank) {

@@ -9,6 +9,7 @@
 #include "transport/loopback/loopback_transport.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -57,6 +58,7 @@ inline std::shared_ptr<Operation> recovery() {
 struct EngineLimits {
   int fail_ms = 1000;
   int total_ms = 0;
+  std::uint64_t most_epochs = lockstep::detail::most_epochs;
 };
 
 inline std::vector<std::unique_ptr<Engine>> engines(int ranks, EngineLimits limits) {
@@ -67,6 +69,7 @@ inline std::vector<std::unique_ptr<Engine>> engines(int ranks, EngineLimits limi
     options.fail_after = std::chrono::milliseconds(limits.fail_ms);
     options.fail_after_total = std::chrono::milliseconds(limits.total_ms);
     options.name = "test";
+    options.most_epochs = limits.most_epochs;
     made.push_back(std::make_unique<Engine>(std::move(transport), std::move(options)));
   }
   return made;

@@ -5,6 +5,7 @@
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/base/exit_code.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 
 #include <fmt/format.h>
 
@@ -34,7 +35,8 @@ int error_class() {
 struct Description {
   std::string text;
   int code = MPI_ERR_OTHER;
-  bool is_local = true;        // the other ranks of the call do not know the error
+  bool is_local = true;        // only this rank writes the error
+  bool is_argument = false;    // lockstep does not know the error
   bool is_after_call = false;  // the other ranks have completed the call
   bool misses_rank = false;
 };
@@ -44,7 +46,7 @@ Description current_error() {
   try {
     throw;
   } catch (const BadArgument& bad) {
-    return {.text = bad.text, .code = bad.error_class, .is_after_call = bad.is_after_call};
+    return {.text = bad.text, .code = bad.error_class, .is_argument = true, .is_after_call = bad.is_after_call};
   } catch (const Error& error) {
     const bool is_of_arguments = error.code() == Code::mismatch || error.code() == Code::invalid_argument;
     return {.text = error.what(),
@@ -88,9 +90,12 @@ int report_error(Call call, MPI_Comm comm, Group* group) {
   if (group != nullptr) {
     group->misses_rank = error.misses_rank;
     const Inside inside;
-    // an abort after the call would end the next call of the other ranks, but not of this one
-    if (error.is_local && !error.is_after_call)
-      group->communicator.abort(fmt::format("{}: {}", name_of(call), error.text));
+    // a second abort of one call, or one after it, would end the next call of the other ranks, but not of this one
+    if (error.is_argument && !error.is_after_call) {
+      group->communicator.abort(fmt::format("{}: {}", name_of(call), error.text), {});
+    } else if (error.is_local && !error.is_argument) {
+      detail::propagate_current_exception(group->communicator, detail::FoundBy::this_rank);
+    }
   }
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   PMPI_Comm_get_errhandler(comm, &handler);

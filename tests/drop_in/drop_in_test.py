@@ -69,7 +69,7 @@ def check_random_calls(checks, job, program, calls):
 
 def check_right_programs(checks, job, program):
     for name, ranks in (('errors-return', 2), ('communicators', 3), ('kept-by-mpi', 3), ('pending-send', 2), ('threads', 2),
-                        ('late', 2), ('read-only-scatter', 4), ('fortran-type', 2), ('bad-arguments', 3)):
+                        ('late', 2), ('read-only-scatter', 4), ('fortran-type', 2), ('bad-arguments', 3), ('no-memory', 3)):
         result = job.run(ranks, [program, name], timeout='5,15' if name == 'late' else '20,60')
         checks.check(f'{name}: right, to its end', result.code == 0 and 'done' in result.output and 'taken over' in result.output,
                      result.output)

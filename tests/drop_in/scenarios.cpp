@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,21 @@ namespace {
 
 int rank = 0;
 int size = 1;
+
+/// Number of allocations of this thread by operator new until one fails; 0: none fails.
+thread_local int allocations_left = 0;
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  if (allocations_left > 0 && --allocations_left == 0) throw std::bad_alloc();
+  if (void* const block = std::malloc(bytes)) return block;
+  throw std::bad_alloc();
+}
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+
+namespace {
 
 void require(bool holds, const char* what) {
   if (holds) return;
@@ -38,6 +54,15 @@ void require(bool holds, const char* what) {
 int sum_of(int value, MPI_Comm comm = MPI_COMM_WORLD) {
   int sum = 0;
   MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, comm);
+  return sum;
+}
+
+/// As `sum_of`, by a call that MPI makes itself.
+int sum_by_mpi(int value) {
+  int sum = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
   return sum;
 }
 
@@ -232,6 +257,26 @@ void bad_arguments() {
   require(sum_of(1) == size, "the sum after errors");
 }
 
+/// A rank that has no memory for a call: all ranks get an error of this call, and make the same next call.
+void no_memory() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  require(sum_of(1) == size, "the first sum");
+  for (int allocations = 1;; ++allocations) {
+    require(allocations < 1000, "a call needs few allocations");
+    std::vector<int> values(static_cast<std::size_t>(allocations) + 1, 1);  // a call that has not been made yet
+    const auto count = static_cast<int>(values.size());
+    if (rank == 1) allocations_left = allocations;
+    const int code = MPI_Allreduce(MPI_IN_PLACE, values.data(), count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    allocations_left = 0;
+    require(code != MPI_SUCCESS || values.back() == size, "a sum is right or an error");
+    if (sum_by_mpi(code == MPI_SUCCESS ? 1 : 0) != 0) {  // the memory was missing when the data moved, or not at all
+      require(allocations > 1, "a rank had no memory for the call");
+      return;
+    }
+    require(sum_of(allocations) == allocations * size, "the next sum");
+  }
+}
+
 /// Whether a process of this host is stopped.
 bool is_stopped(int process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
@@ -267,13 +312,6 @@ void left_apart() {
   const bool is_complete = call();
   if (is_complete) require(!call(), "a rank is stopped");
   if (rank == 0) kill(processes[stopping], SIGCONT);
-  const auto sum_by_mpi = [](int value) {
-    int sum = 0;
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-    return sum;
-  };
   const int complete = sum_by_mpi(is_complete ? 1 : 0);
   if (rank == 0) std::printf("%d of %d ranks completed the call\n", complete, size);
   const bool are_apart = complete != 0 && complete != size;
@@ -430,6 +468,7 @@ int main(int argc, char** argv) {
                                     {"read-only-scatter", read_only_scatter},
                                     {"fortran-type", fortran_type},
                                     {"bad-arguments", bad_arguments},
+                                    {"no-memory", no_memory},
                                     {"left-apart", left_apart},
                                     {"arena", arena},
                                     {"freed-twice", freed_twice},

@@ -99,7 +99,7 @@ std::shared_ptr<const RankSchedule> SimulatedRank::schedule_of(const Call& call,
 
 void SimulatedRank::agree(Operation& operation) {
   operation.enter(0, {}, {});
-  operation.place_after(0);
+  operation.place_after(0, 0);
   control_.poll();
   agreement_.open(0, operations_++, operation);
   poll_until([&] {

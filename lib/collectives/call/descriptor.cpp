@@ -196,9 +196,15 @@ std::string difference_of_merges(int rank, const MergeCount& merges, int other_r
 std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank, const Descriptor& other,
                                     std::string_view advice) {
   if (descriptor.is_recovery != other.is_recovery) return "; if one rank calls recover, all ranks must call it";
-  if (descriptor.completed_before == other.completed_before || descriptor.is_recovery) return {};
+  if (descriptor.history == other.history || descriptor.is_recovery) return {};
   if (advice.empty()) {
     advice = "call Communicator::recover on every rank, then repeat the calls that not all ranks have completed";
+  }
+  if (descriptor.completed_before == other.completed_before) {
+    return fmt::format(
+        "; failures have left ranks {} and {} at different operations, although both have completed the same number of "
+        "operations; {}",
+        rank, other_rank, advice);
   }
   return fmt::format("; a failure has left the ranks at different operations: rank {} had completed {}, rank {} {}; {}",
                      rank, descriptor.completed_before, other_rank, other.completed_before, advice);

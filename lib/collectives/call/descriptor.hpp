@@ -72,7 +72,8 @@ struct Descriptor {
   std::array<char, CallerArguments::most_bytes> arguments{};  ///< text of the CallerArguments
   MergeCount merges;                                          ///< count when the operation was posted
   std::int64_t completed_before = 0;    ///< operations that this rank had completed when the epoch began
-  bool is_recovery = false;             ///< if true, completed_before is not compared
+  std::uint64_t history = 0;            ///< hash of their numbers by epoch, which the ranks compare
+  bool is_recovery = false;             ///< if true, history is not compared
   std::uint32_t line = 0;               ///< line of this rank's call, not compared; 0: unknown
   std::array<char, file_bytes> file{};  ///< file of that line: the last two components of the path
 
@@ -99,12 +100,11 @@ void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string
 void set_place(Descriptor& descriptor, const std::source_location& where) noexcept;
 
 /// Combines `hash` with the facts that are known when the operation is posted: the number of merge_call calls before
-/// it, the number of operations that this rank had completed before the epoch, and the hash of the caller's arguments.
-/// The result is `hash` if all three are zero.
-[[nodiscard]] constexpr std::uint64_t hash_after(std::uint64_t hash, const MergeCount& merges,
-                                                 std::int64_t completed_before, std::uint64_t arguments) noexcept {
-  return hash ^ (merges.calls * 0x9e3779b97f4a7c15u) ^
-         (static_cast<std::uint64_t>(completed_before) * 0xd1342543de82ef95u) ^ arguments;
+/// it, the hash of the operations that this rank had completed before the epoch, and the hash of the caller's
+/// arguments. The result is `hash` if all three are zero.
+[[nodiscard]] constexpr std::uint64_t hash_after(std::uint64_t hash, const MergeCount& merges, std::uint64_t history,
+                                                 std::uint64_t arguments) noexcept {
+  return hash ^ (merges.calls * 0x9e3779b97f4a7c15u) ^ history ^ arguments;
 }
 
 /// The text "; before it, the replicas of rank 1 made 2 merge_call calls, ..." if the numbers of calls differ, else an
@@ -112,9 +112,9 @@ void set_place(Descriptor& descriptor, const std::source_location& where) noexce
 [[nodiscard]] std::string difference_of_merges(int rank, const MergeCount& merges, int other_rank,
                                                const MergeCount& other);
 
-/// The text "; a failure has left the ranks at different operations: ..." if the numbers of completed operations
-/// differ, or a text with the rule if only one rank calls recover; else an empty text. `advice` says what the program
-/// can do; empty: to call Communicator::recover.
+/// The text "; a failure has left the ranks at different operations: ..." if the ranks have completed different
+/// operations, or a text with the rule if only one rank calls recover; else an empty text. `advice` says what the
+/// program can do; empty: to call Communicator::recover.
 [[nodiscard]] std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank,
                                                   const Descriptor& other, std::string_view advice);
 

@@ -170,10 +170,11 @@ class Operation {
     record_.metered_call = 0;
   }
   /// Called before the agreement. `completed` is the number of operations that this rank had completed before the
-  /// epoch; the ranks compare these numbers.
-  void place_after(std::int64_t completed) noexcept {
+  /// epoch, and `history` a hash of their numbers by epoch; the ranks compare `history`.
+  void place_after(std::int64_t completed, std::uint64_t history) noexcept {
     descriptor_.completed_before = completed;
-    descriptor_.hash = hash_after(own_hash_, descriptor_.merges, descriptor_.is_recovery ? 0 : completed, arguments_);
+    descriptor_.history = history;
+    descriptor_.hash = hash_after(own_hash_, descriptor_.merges, descriptor_.is_recovery ? 0 : history, arguments_);
   }
   /// Makes the ranks agree even if they have completed different numbers of operations. Only for an operation that has
   /// a single run.

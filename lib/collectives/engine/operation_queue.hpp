@@ -59,27 +59,39 @@ class OperationQueue {
   /// number in the epoch, but count as done, so that ranks which have refused different numbers of them notice it.
   void refuse(std::uint64_t epoch, const SharedError& error);
   /// As `refuse`, for an operation that has not been posted.
-  void count_one_refused() noexcept { ++completed_before_; }
+  void count_one_refused() noexcept {
+    ++completed_before_;
+    add_to_history(Event::refused);
+  }
   /// Called when a new epoch begins: the first operation of the epoch has number zero.
   void restart_numbers() noexcept {
+    add_to_history(Event::epoch_ended);
     completed_before_ += sequence_;
     sequence_ = 0;
   }
 
-  /// Called before the agreement on `operation`: stores in `operation` how many operations were done before the epoch.
+  /// Called before the agreement on `operation`: stores in `operation` which operations were done before the epoch.
   /// `operation` is the head, or is executed at once without the queue.
   void place(Operation& operation) const noexcept {
-    operation.place_after(compares_positions_ ? completed_before_ : 0);
+    if (compares_positions_) {
+      operation.place_after(completed_before_, history_);
+    } else {
+      operation.place_after(0, 0);
+    }
   }
-  /// From now on the ranks do not compare how many operations they had completed before an epoch. Called before the
-  /// first operation.
+  /// From now on the ranks do not compare which operations they had completed before an epoch. Called before the first
+  /// operation.
   void ignore_positions() noexcept { compares_positions_ = false; }
   /// Number of operations that are done, in all epochs. When an epoch begins, this number is the same on all ranks,
   /// unless a failure has ended an earlier epoch when some ranks had completed more operations than others, or ranks
   /// have refused different numbers of operations after a mismatch.
   [[nodiscard]] std::int64_t completed() const noexcept { return completed_before_ + sequence_; }
   /// Sets the number of operations that are done to `completed`. The queue must be empty.
-  void continue_at(std::int64_t completed) noexcept { completed_before_ = completed - sequence_; }
+  void continue_at(std::int64_t completed) noexcept {
+    completed_before_ = completed - sequence_;
+    history_ = 0;
+    add_to_history(Event::recovered);
+  }
 
   /// Counts a merge_call in which the replicas of this rank have met, in run number `run` of their strategy.
   void count_merge(std::uint64_t run) noexcept;
@@ -101,6 +113,13 @@ class OperationQueue {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
  private:
+  enum class Event : std::uint8_t { epoch_ended = 1, refused, recovered };
+  /// Adds an event that happens after `completed()` operations.
+  void add_to_history(Event event) noexcept {
+    constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+    history_ = (history_ ^ static_cast<std::uint64_t>(event)) * odd;
+    history_ = (history_ ^ (history_ >> 29) ^ static_cast<std::uint64_t>(completed())) * odd;
+  }
   /// Whether there is a head, and it was posted in `epoch` or earlier.
   [[nodiscard]] bool is_of(std::uint64_t epoch) const noexcept { return !is_empty() && head().epoch() <= epoch; }
   /// Removes the head, and ends it with `error` as operation `sequence`.
@@ -111,6 +130,9 @@ class OperationQueue {
   std::vector<std::shared_ptr<Operation>> operations_;  // short; a deque would allocate memory again and again
   std::int64_t sequence_ = 0;
   std::int64_t completed_before_ = 0;  // number of operations that were done in earlier epochs, or refused
+  // Hash of the events after which ranks may have completed different operations. Later events can make the numbers of
+  // two ranks equal again, but not the hashes.
+  std::uint64_t history_ = 0;
   bool compares_positions_ = true;
   MergeCount merges_;
   CallerArguments arguments_;

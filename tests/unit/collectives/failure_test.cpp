@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -65,6 +66,36 @@ TEST(Mismatch, also_ends_calls_that_a_rank_has_posted_behind_it) {
         EXPECT_EQ(comm.completed_operations(), comm.rank() == 1 ? 1 : 3);
         expect_all(error_of([&] { comm.barrier(); }), {"mismatch:", "Communicator::recover"});
         EXPECT_EQ(comm.recover(), 2);
+        check_all_reduce(comm, ReduceOp::sum);
+      },
+      minutes_to_fail());
+}
+
+TEST(Mismatch, is_thrown_until_all_ranks_recover_even_if_they_have_completed_equal_numbers_of_operations) {
+  std::array<std::latch, 2> are_posted{std::latch(1), std::latch(1)};
+  on_ranks(
+      {1, 1},
+      [&](Communicator& comm) {
+        // in each round, one rank has posted a call more than the other when it learns of the mismatch
+        for (int round = 0; round < 2; ++round) {
+          std::latch& is_posted = are_posted.at(static_cast<std::size_t>(round));
+          if (comm.rank() == round) {
+            Request first = comm.barrier_async({.name = "first"});
+            Request second = comm.barrier_async({.name = "second"});
+            is_posted.count_down();
+            expect_all(error_of([&] { second.wait(); }), {"mismatch:", "first", "other"});
+            expect_all(error_of([&] { first.wait(); }), {"mismatch:", "first", "other"});
+          } else {
+            is_posted.wait();
+            expect_all(error_of([&] { comm.barrier({.name = "other"}); }), {"mismatch:", "first", "other"});
+          }
+        }
+        EXPECT_EQ(comm.completed_operations(), 3);
+        for (int i = 0; i < 2; ++i) {
+          expect_all(error_of([&] { comm.barrier(); }),
+                     {"mismatch:", "the same number of operations", "Communicator::recover"});
+        }
+        EXPECT_EQ(comm.recover(), 5);
         check_all_reduce(comm, ReduceOp::sum);
       },
       minutes_to_fail());

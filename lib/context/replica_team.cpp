@@ -6,7 +6,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/processor.hpp"
-#include "base/signals.hpp"
+#include "base/start_thread.hpp"
 #include "context/step.hpp"
 
 #include <fmt/format.h>
@@ -57,11 +57,25 @@ ReplicaTeam::ReplicaTeam(std::string name, Communicator communicator, std::vecto
   LOCKSTEP_CHECK(communicator_.local_replicas() == local_replicas());
   if (parallel_loop_->threads() > 1) CommunicatorAccess::share_loops(communicator_, parallel_loop_);
   step_ = std::make_unique<Step>(*this);
-  const detail::SignalsBlocked no_signals;
-  for (int i = 1; i < local_replicas(); ++i) threads_.emplace_back([this, i] { serve(i); });
+  try {
+    start_threads();
+  } catch (...) {
+    stop_threads();
+    throw;
+  }
 }
 
-ReplicaTeam::~ReplicaTeam() {
+ReplicaTeam::~ReplicaTeam() { stop_threads(); }
+
+void ReplicaTeam::start_threads() {
+  threads_.reserve(devices_.size());  // so that no allocation follows the start of a thread
+  for (int i = 1; i < local_replicas(); ++i) {
+    const std::string thread = fmt::format("{}: the thread of local replica {} of {}", name_, i, local_replicas());
+    threads_.push_back(detail::start_thread({thread, "use fewer replicas"}, [this, i] { serve(i); }));
+  }
+}
+
+void ReplicaTeam::stop_threads() noexcept {
   stopping_.store(true);
   waiter_->wake();
   for (std::thread& thread : threads_) thread.join();

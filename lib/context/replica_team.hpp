@@ -171,6 +171,8 @@ class ReplicaTeam {
     std::uint64_t count = 0;  // number of steps that the thread of this replica has begun; only that thread uses it
   };
 
+  void start_threads();
+  void stop_threads() noexcept;
   void run_step(Step& step, Strategy* strategy, ReplicaTask task, RunMode mode);
   void serve(int local);
 

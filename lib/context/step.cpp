@@ -34,6 +34,7 @@ Step::Step(ReplicaTeam& team)
       slots_(new Slot[static_cast<std::size_t>(team.local_replicas())]),
       groups_(new Group[static_cast<std::size_t>(groups())]) {
   const int count = team.local_replicas();
+  replicas_.reserve(static_cast<std::size_t>(count));  // so that each has an owner at once
   for (int i = 0; i < count; ++i) replicas_.emplace_back(StepAccess::make(*this, i));
   for (int first = 0; first < count; first += group_size) {
     group_of(first).first = first;

@@ -33,7 +33,8 @@ class LOCKSTEP_API MirroredStrategy : public Strategy {
   /// the default, AllReduceCrossDeviceOps. Several strategies may share one object if they do not run at the same time.
   /// Throws Error(invalid_argument) for an empty list, a name that is not a device, a device of another task than task
   /// 0, and a device that is named twice ("CPU:0" and "/device:cpu:0" are one device). Throws Error(unavailable) for a
-  /// device that does not exist; the text lists all devices.
+  /// device that does not exist; the text lists all devices. Throws Error(unavailable) if the thread of a replica
+  /// cannot be started; each replica but the first has one.
   explicit MirroredStrategy(const std::vector<std::string>& devices,
                             std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);
   /// As above, for a list such as {"cpu:0", "cpu:1"}. Empty braces select the default devices, as std::nullopt does.

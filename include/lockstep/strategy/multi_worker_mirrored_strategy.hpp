@@ -71,7 +71,8 @@ class LOCKSTEP_API MultiWorkerMirroredStrategy : public Strategy {
   /// Over the ranks of `communicator`. `communicator` is duplicated, so the strategy's operations are separate from the
   /// program's operations on `communicator`. Collective. Throws Error(invalid_argument) for an empty list of devices,
   /// for a device that is named twice, and for a resolver whose tasks are not the ranks. Throws Error(unavailable) for
-  /// a device that does not exist. If one rank throws, the other ranks get Error(unavailable) with the text of its
+  /// a device that does not exist, and if the thread of a replica cannot be started; each local replica but the first
+  /// has one. If one rank throws, the other ranks get Error(unavailable) with the text of its
   /// error.
   explicit MultiWorkerMirroredStrategy(const Communicator& communicator, const MultiWorkerOptions& options = {});
 

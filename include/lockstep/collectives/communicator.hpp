@@ -105,7 +105,9 @@ struct ReduceOptions {
 /// Error(invalid_argument) for an error that only this rank can see. Then the other ranks throw Error(unavailable) with
 /// the text of this error. If this rank has no memory for a call, it throws std::bad_alloc, or Error(unavailable) if
 /// the operation had begun, and the other ranks throw Error(unavailable), which names this rank. After an error of
-/// one rank in a send or receive, only the other end of the message throws.
+/// one rank in a send or receive, only the other end of the message throws. The first asynchronous call of a rank
+/// starts a thread: if the system has no thread left, the call throws Error(unavailable) on all ranks. Blocking calls
+/// need no thread.
 ///
 /// GPUs: the tensors of a call are either all on GPUs or all in host memory. On GPUs, all tensors of a replica are on
 /// one device, and the device is the same in every call. A call that violates this rule throws Error(invalid_argument).

@@ -9,7 +9,7 @@
 #include "base/log.hpp"
 #include "base/mark.hpp"
 #include "base/processor.hpp"
-#include "base/signals.hpp"
+#include "base/start_thread.hpp"
 #include "base/time_stamp.hpp"
 #include "collectives/call/backoff.hpp"
 #include "collectives/engine/message_agreement.hpp"
@@ -361,8 +361,9 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
 
 void Engine::start_progress_thread() {
   if (progress_.joinable()) return;
-  const SignalsBlocked no_signals;
-  progress_ = std::jthread([this](const std::stop_token& stop) { run_progress(stop); });
+  const std::string thread = options_.name + ": the thread that advances asynchronous operations";
+  progress_ = start_thread<std::jthread>({thread, "use blocking calls"},
+                                         [this](const std::stop_token& stop) { run_progress(stop); });
 }
 
 void Engine::post_pair(const std::shared_ptr<PairOperation>& operation, Progress progress) {

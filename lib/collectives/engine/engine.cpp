@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -100,7 +101,7 @@ Engine::~Engine() {
 void Engine::finish_operations() {
   Backoff backoff(spins_);
   while (true) {
-    std::vector<Continuation> done;
+    std::list<Continuation> done;
     {
       const MutexLock lock(mutex_);
       const bool may_drive = transport_->is_alive() || !continuations_.empty();  // without MPI, the operations fail
@@ -460,26 +461,31 @@ void Engine::when_done(const std::shared_ptr<Operation>& operation, std::functio
 }
 
 /// Removes the callbacks of the operations that are done.
-std::vector<Engine::Continuation> Engine::take_continuations() {
-  std::vector<Continuation> done;
-  for (Continuation& one : continuations_) {
-    if (!one.operation->is_done()) continue;
-    if (one.operation->error() != nullptr) {
-      try {
-        throw_error_of(*one.operation);
-      } catch (const Error& error) {
-        one.error = error;
+std::list<Engine::Continuation> Engine::take_continuations() noexcept {
+  std::list<Continuation> done;
+  for (auto one = continuations_.begin(); one != continuations_.end();) {
+    const auto next = std::next(one);
+    if (one->operation->is_done()) {
+      if (one->operation->error() != nullptr) {
+        try {
+          throw_error_of(*one->operation);
+        } catch (const Error& error) {
+          try {
+            one->error = error;
+          } catch (const std::bad_alloc&) {  // the callback gets the error of the operation itself
+          }
+        } catch (const std::bad_alloc&) {}
       }
+      done.splice(done.end(), continuations_, one);
     }
-    done.push_back(std::move(one));
+    one = next;
   }
-  if (!done.empty()) std::erase_if(continuations_, [](const Continuation& one) { return one.operation == nullptr; });
   return done;
 }
 
-void Engine::call(std::vector<Continuation> continuations) noexcept {
+void Engine::call(std::list<Continuation> continuations) noexcept {
   for (Continuation& one : continuations) {
-    one.callback(one.error ? &*one.error : nullptr);
+    one.callback(one.error ? &*one.error : one.operation->error().get());
     one.callback = nullptr;  // what a callback owns is destroyed before the next callback is called
   }
 }
@@ -592,7 +598,7 @@ void Engine::run_progress(const std::stop_token& stop) {
     return !queue_.is_empty() || !pairs_.is_empty() || !continuations_.empty();
   };
   while (!stop.stop_requested()) {
-    std::vector<Continuation> done;
+    std::list<Continuation> done;
     {
       MutexLock lock(mutex_);
       if (!has_work()) {

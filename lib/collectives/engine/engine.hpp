@@ -29,6 +29,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -165,7 +166,7 @@ class Engine final : private JobMember {
   struct Continuation {
     std::shared_ptr<Operation> operation;
     std::function<void(const Error*)> callback;
-    std::optional<Error> error = std::nullopt;  // of `operation`, when it is done
+    std::optional<Error> error = std::nullopt;  // of `operation`, when it is done; none if there is no memory for it
   };
 
   /// An operation of `keep_until_done`.
@@ -188,8 +189,8 @@ class Engine final : private JobMember {
   [[nodiscard]] bool is_aborted() const LOCKSTEP_REQUIRES(mutex_);
   void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
   void start_progress_thread() LOCKSTEP_REQUIRES(mutex_);
-  [[nodiscard]] std::vector<Continuation> take_continuations() LOCKSTEP_REQUIRES(mutex_);
-  static void call(std::vector<Continuation> continuations) noexcept;
+  [[nodiscard]] std::list<Continuation> take_continuations() noexcept LOCKSTEP_REQUIRES(mutex_);
+  static void call(std::list<Continuation> continuations) noexcept;
   void drive() LOCKSTEP_REQUIRES(mutex_);
   void drive_pairs() LOCKSTEP_REQUIRES(mutex_);
   void drive_head() LOCKSTEP_REQUIRES(mutex_);
@@ -246,7 +247,8 @@ class Engine final : private JobMember {
 
   std::atomic<int> waiting_callers_{0};  // number of threads inside wait_since
 
-  std::vector<Continuation> continuations_ LOCKSTEP_GUARDED_BY(mutex_);  // by the time of when_done
+  // by the time of when_done; a list, so that the progress thread allocates nothing when it takes some
+  std::list<Continuation> continuations_ LOCKSTEP_GUARDED_BY(mutex_);
   std::vector<Kept> kept_ LOCKSTEP_GUARDED_BY(mutex_);
   bool has_warned_of_thread_ LOCKSTEP_GUARDED_BY(mutex_) = false;
   bool is_left_ LOCKSTEP_GUARDED_BY(mutex_) = false;  // the last owner is gone, but MPI_Finalize must end this engine

@@ -86,7 +86,12 @@ std::shared_ptr<detail::Operation> Plan::State::next() {
                         "{}: the previous run of this plan is not complete; call wait() on its request first",
                         detail::operation_name(operation->descriptor()));
   }
-  if (log) log(*operation);
+  try {
+    if (log) log(*operation);
+  } catch (...) {
+    operation->release();
+    throw;
+  }
   return operation;
 }
 
@@ -126,7 +131,15 @@ void Plan::run() {
 Request Plan::run_async() {
   State::require(state_.get());
   return detail::propagate(*state_->engine, [this] {
-    auto state = std::make_unique<Request::State>(state_->engine, state_->next(), state_->buffers);
+    detail::MemoryBlocks blocks = state_->buffers;
+    const std::shared_ptr<detail::Operation> operation = state_->next();
+    std::unique_ptr<Request::State> state;
+    try {
+      state = std::make_unique<Request::State>(state_->engine, operation, std::move(blocks));
+    } catch (...) {  // out of memory: the plan can be run again
+      operation->release();
+      throw;
+    }
     state->engine->post_async(state->use.operation());
     return Request(std::move(state));
   });

@@ -3,7 +3,7 @@
 
 #include "input/parallel.hpp"
 #include "base/mutex.hpp"
-#include "base/signals.hpp"
+#include "base/start_thread.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -18,13 +18,15 @@
 namespace lockstep::input {
 namespace {
 
+constexpr detail::ThreadPurpose thread_of_map{"map: a thread of num_parallel_calls", "use fewer parallel calls"};
+
 class ParallelCursor final : public WholeCursor {
  public:
   ParallelCursor(NextJob next, int threads, std::shared_ptr<MemoryResource> memory)
       : WholeCursor(std::move(memory)), next_(std::move(next)), slots_(2 * static_cast<std::size_t>(threads)) {
+    threads_.reserve(static_cast<std::size_t>(threads));  // so that no allocation follows the start of a thread
     try {
-      const detail::SignalsBlocked no_signals;
-      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+      for (int i = 0; i < threads; ++i) threads_.push_back(detail::start_thread(thread_of_map, [this] { work(); }));
     } catch (...) {
       stop();
       throw;
@@ -155,13 +157,13 @@ void in_parallel(std::size_t count, int threads, const std::function<void(std::s
     }
   };
   std::vector<std::thread> others;
+  others.reserve(static_cast<std::size_t>(threads));  // so that no allocation follows the start of a thread
   const auto join = [&] {
     for (std::thread& thread : others) thread.join();
   };
   try {
     const std::size_t useful = std::min(static_cast<std::size_t>(threads), count);
-    const detail::SignalsBlocked no_signals;
-    for (std::size_t i = 1; i < useful; ++i) others.emplace_back(work);
+    for (std::size_t i = 1; i < useful; ++i) others.push_back(detail::start_thread(thread_of_map, work));
   } catch (...) {
     next = count;
     join();

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/mutex.hpp"
-#include "base/signals.hpp"
+#include "base/start_thread.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -27,8 +27,7 @@ class PrefetchQueue {
   using Produce = std::function<bool(Item& item)>;
 
   PrefetchQueue(std::size_t depth, Produce produce) : depth_(depth), produce_(std::move(produce)) {
-    const detail::SignalsBlocked no_signals;
-    thread_ = std::thread([this] { run(); });
+    thread_ = detail::start_thread({"prefetch: the thread that reads ahead", "do not prefetch"}, [this] { run(); });
   }
   PrefetchQueue(const PrefetchQueue&) = delete;
   PrefetchQueue& operator=(const PrefetchQueue&) = delete;
@@ -79,8 +78,14 @@ class PrefetchQueue {
       }
       detail::MutexLock lock(mutex_);
       if (more) {
-        items_.push_back(std::move(item));
-      } else {
+        try {
+          items_.push_back(std::move(item));
+        } catch (...) {  // out of memory
+          error = std::current_exception();
+          more = false;
+        }
+      }
+      if (!more) {
         error_ = std::move(error);
         ended_ = true;
       }

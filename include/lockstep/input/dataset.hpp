@@ -195,7 +195,8 @@ class Dataset {
   /// throws for an element, the exception is rethrown when this element is requested. Up to 2 * num_parallel_calls
   /// elements are computed ahead. Random access is preserved: if batch follows, num_parallel_calls threads transform
   /// the rows of a batch.
-  /// Throws Error(invalid_argument) unless num_parallel_calls is in 1 to 1024.
+  /// Throws Error(invalid_argument) unless num_parallel_calls is in 1 to 1024. Reading throws Error(unavailable) if the
+  /// system has no thread left.
   template <class Fn>
   [[nodiscard]] auto map(Fn fn, const MapOptions& options) const {
     return mapped<Fn>(
@@ -261,7 +262,8 @@ class Dataset {
   /// The elements of this dataset; a background thread reads up to `depth` elements ahead. If reading an element
   /// throws, the exception is rethrown when this element is requested. A distributed dataset reads ahead by itself, so
   /// prefetch is not needed directly before distribution.
-  /// Throws Error(invalid_argument) if `depth` is below 1.
+  /// Throws Error(invalid_argument) if `depth` is below 1. Reading throws Error(unavailable) if the system has no
+  /// thread left.
   [[nodiscard]] Dataset prefetch(int depth) const { return with(pipeline_.prefetch(depth)); }
 
   [[nodiscard]] Cardinality cardinality() const { return pipeline_.cardinality(); }

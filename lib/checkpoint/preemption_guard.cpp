@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/fork.hpp"
 #include "base/signals.hpp"
+#include "base/start_thread.hpp"
 #include "checkpoint/agreement.hpp"
 
 #include <lockstep/context/context.hpp>
@@ -63,8 +64,9 @@ class PreemptionGuard::Handlers {
     ::pthread_sigmask(SIG_BLOCK, &watched_, &former_mask_);
     try {
       for (const int signal : signals) install(signal);
-      const detail::SignalsBlocked no_signals;
-      thread_ = std::thread([this] { take_signals(); });
+      thread_ =
+          detail::start_thread({"PreemptionGuard: the thread that takes the signals", "create no PreemptionGuard"},
+                               [this] { take_signals(); });
     } catch (...) {
       restore();
       throw;

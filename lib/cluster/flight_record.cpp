@@ -268,11 +268,17 @@ void prepare_record_directory(const std::string& directory) {
 void write_record_after_failure(const std::string& reason) noexcept {
   try {
     if (!begin_write()) return;
-    const auto write = std::make_shared<Write>();
-    std::thread([write, reason] {
-      write_and_log(*write, reason);
+    std::shared_ptr<Write> write;
+    try {
+      write = std::make_shared<Write>();
+      std::thread([write, reason] {
+        write_and_log(*write, reason);
+        end_write();
+      }).detach();
+    } catch (...) {
       end_write();
-    }).detach();
+      throw;
+    }
     if (!write->wait_for_end(std::chrono::seconds(1))) note_slow_write();
   } catch (const std::exception& error) {
     log_warning("cannot write the flight record: {}", error.what());

@@ -29,7 +29,7 @@ class OperationFiles {
   ~OperationFiles();
 
   /// From now on, communicators that are created write to the hash log, and a thread writes metrics and trace. Later
-  /// calls do nothing. Throws std::system_error if there can be no thread. Thread-safe.
+  /// calls do nothing. Throws Error(unavailable) if the thread cannot be started. Thread-safe.
   void start();
 
  private:

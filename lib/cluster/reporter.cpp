@@ -5,7 +5,7 @@
 
 #include "base/fork.hpp"
 #include "base/log.hpp"
-#include "base/signals.hpp"
+#include "base/start_thread.hpp"
 #include "cluster/trace_ranges.hpp"
 
 #include <algorithm>
@@ -52,8 +52,9 @@ Reporter::~Reporter() {
 }
 
 void Reporter::start() {
-  const SignalsBlocked no_signals;
-  thread_ = std::thread([this] { run(); });
+  thread_ =
+      start_thread({"the thread that writes the metrics and the trace", "unset LOCKSTEP_METRICS and LOCKSTEP_TRACE"},
+                   [this] { run(); });
 }
 
 void Reporter::run() {

@@ -61,7 +61,8 @@ class LOCKSTEP_API PreemptionGuard {
   static constexpr int exit_code = lockstep::exit_code::saved;
 
   /// Local. Throws Error(failed_precondition) if another guard exists; Error(invalid_argument) for a signal that cannot
-  /// be handled, and for a `check_every` below 1.
+  /// be handled, and for a `check_every` below 1; Error(unavailable) if the thread that takes the signals cannot be
+  /// started.
   explicit PreemptionGuard(Strategy& strategy, const PreemptionOptions& options = {});
   PreemptionGuard(const PreemptionGuard&) = delete;
   PreemptionGuard& operator=(const PreemptionGuard&) = delete;

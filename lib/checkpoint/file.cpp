@@ -4,8 +4,10 @@
 #include "checkpoint/file.hpp"
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "base/phrases.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -16,6 +18,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -70,15 +73,19 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// Names of the entries of a directory.
+/// Names of the entries of a directory, without "." and "..". Not by std::filesystem::directory_iterator, which ends
+/// the process in libstdc++ if there is no memory.
 std::vector<std::string> names_in(const Path& directory) {
-  std::error_code error;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(directory.c_str()), ::closedir);
+  if (entries == nullptr) throw_system_error("read the directory", directory, errno);
   std::vector<std::string> names;
-  std::filesystem::directory_iterator entries(directory, error);
-  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error))
-    names.push_back(entries->path().filename().string());
-  if (error) throw_system_error("read the directory", directory, error.value());
-  return names;
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(entries.get());
+    if (entry == nullptr && errno != 0) throw_system_error("read the directory", directory, errno);
+    if (entry == nullptr) return names;
+    if (const std::string_view name = entry->d_name; name != "." && name != "..") names.emplace_back(name);
+  }
 }
 
 /// Returns true if `directory` exists. If the operating system cannot tell, throws an error of throw_system_error.
@@ -111,6 +118,27 @@ void remove_checkpoint(const Path& directory, std::int64_t step) {
   if (!error) remove_quietly(removed);
 }
 
+/// Removes a file, or a folder with its entries, as far as the system permits it.
+void remove_tree(const Path& path) {
+  if (::unlink(path.c_str()) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  for (const std::string& name : names_in(path)) remove_tree(path / name);
+  ::rmdir(path.c_str());
+}
+
+/// Removes all complete checkpoints but that of `step` and the `keep` - 1 highest others, unless `keep` is 0, and the
+/// rests of saves.
+void remove_others(const Path& directory, std::int64_t step, int keep) {
+  if (keep > 0) {
+    std::vector<std::int64_t> steps = steps_in(directory);
+    std::erase(steps, step);
+    const auto others = static_cast<std::size_t>(keep - 1);
+    for (std::size_t i = 0; i + others < steps.size(); ++i) remove_checkpoint(directory, steps[i]);
+  }
+  for (const std::string& name : names_in(directory)) {
+    if (name.starts_with(unfinished_prefix) || name.starts_with(removed_prefix)) remove_quietly(directory / name);
+  }
+}
+
 }  // namespace
 
 void throw_system_error(std::string_view action, const Path& path, int error_number) {
@@ -126,15 +154,17 @@ void throw_system_error(const FileError& error, const Path& path) {
 File::File(Path path, int descriptor) noexcept : path_(std::move(path)), descriptor_(descriptor) {}
 
 File File::open_to_read(const Path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw_system_error("open", path, errno);
-  return {path, descriptor};
+  File file(path, -1);  // the copy of the path, which takes memory, before the file is open
+  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file.descriptor_ < 0) throw_system_error("open", path, errno);
+  return file;
 }
 
 File File::open_to_write(const Path& path) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (descriptor < 0) throw_system_error("open for writing", path, errno);
-  return {path, descriptor};
+  File file(path, -1);
+  file.descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (file.descriptor_ < 0) throw_system_error("open for writing", path, errno);
+  return file;
 }
 
 File::File(File&& other) noexcept : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
@@ -228,14 +258,16 @@ void make_directories(const Path& path) {
   if (!std::filesystem::is_directory(path, error)) throw_system_error("create the directory", path, ENOTDIR);
 }
 
-void sync_directory(const Path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw_system_error("open the directory", path, errno);
-  const int result = ::fsync(descriptor);
-  const int error_number = errno;
-  ::close(descriptor);
+File File::open_directory(const Path& path) {
+  File file(path, -1);
+  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file.descriptor_ < 0) throw_system_error("open the directory", path, errno);
+  return file;
+}
+
+void File::sync_directory() {
   // EINVAL: this file system does not support fsync on directories, and does not need such a call
-  if (result != 0 && error_number != EINVAL) throw_system_error("flush to disk (fsync)", path, error_number);
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) throw_system_error("flush to disk (fsync)", path_, errno);
 }
 
 void put_in_place(const Path& from, const Path& to) {
@@ -254,8 +286,7 @@ void put_in_place(const Path& from, const Path& to) {
 
 void remove_quietly(const Path& path) noexcept {
   try {
-    std::error_code error;
-    std::filesystem::remove_all(path, error);
+    remove_tree(path);
   } catch (...) {  // out of memory: the files remain
   }
 }
@@ -310,17 +341,15 @@ Found find_checkpoints(const Path& directory) {
 }
 
 void commit(const Path& directory, const Path& from, std::int64_t step, int keep) {
-  sync_directory(from);
-  put_in_place(from, step_path(directory, step));
-  sync_directory(directory);
-  if (keep > 0) {
-    std::vector<std::int64_t> steps = steps_in(directory);
-    std::erase(steps, step);
-    const auto others = static_cast<std::size_t>(keep - 1);
-    for (std::size_t i = 0; i + others < steps.size(); ++i) remove_checkpoint(directory, steps[i]);
-  }
-  for (const std::string& name : names_in(directory)) {
-    if (name.starts_with(unfinished_prefix) || name.starts_with(removed_prefix)) remove_quietly(directory / name);
+  const Path to = step_path(directory, step);
+  File parent = File::open_directory(directory);  // before the rename, after which nothing should fail
+  File::open_directory(from).sync_directory();
+  put_in_place(from, to);
+  parent.sync_directory();
+  try {
+    remove_others(directory, step, keep);
+  } catch (const std::exception& error) {  // the checkpoint is complete
+    log_warning("checkpoint: {} is saved, but earlier checkpoints remain: {}", to.string(), error.what());
   }
 }
 

@@ -41,6 +41,8 @@ class File {
   /// several ranks write to one file. A file that one rank writes is an OutputFile or a FileReplacement. Does not
   /// follow a symbolic link.
   [[nodiscard]] static File open_to_write(const Path& path);
+  /// Opens a directory for sync_directory.
+  [[nodiscard]] static File open_directory(const Path& path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();
@@ -53,6 +55,8 @@ class File {
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   /// Returns when all written data is on the disk.
   void sync();
+  /// Returns when the names of the entries of this directory, from open_directory, are on the disk.
+  void sync_directory();
 
  private:
   File(Path path, int descriptor) noexcept;
@@ -70,8 +74,6 @@ void write_text(const Path& path, std::string_view text);
 /// Throws Error(invalid_argument), whose text begins with `call`, if `directory` is empty.
 void require_name(std::string_view call, const Path& directory);
 void make_directories(const Path& path);
-/// Returns when the names of the entries of the directory `path` are on the disk.
-void sync_directory(const Path& path);
 /// Renames `from` to `to`. Replaces an existing file or empty directory `to`; exchanges `from` with any other directory
 /// `to`. Atomic, except for an exchange on a file system without RENAME_EXCHANGE.
 void put_in_place(const Path& from, const Path& to);
@@ -103,7 +105,7 @@ struct Found {
 
 /// Renames the finished folder `from` to the checkpoint of `step`, and syncs the directory. Then removes the unfinished
 /// folders of earlier jobs. If `keep` is not 0, also removes old checkpoints: only the new checkpoint and the `keep` -
-/// 1 other checkpoints with the highest steps remain.
+/// 1 other checkpoints with the highest steps remain. If checkpoints cannot be removed, logs a warning.
 void commit(const Path& directory, const Path& from, std::int64_t step, int keep);
 
 }  // namespace lockstep::detail

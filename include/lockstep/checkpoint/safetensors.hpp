@@ -30,7 +30,8 @@ struct SafetensorsFile {
 /// the disk. Local; only one rank may write a given file. Tensors may be on GPUs.
 /// Throws Error with the file's name, and leaves `file` unchanged: invalid_argument if the folder does not exist or a
 /// name is not UTF-8; failed_precondition if the process may not write the file; unavailable if there is no space on
-/// the disk.
+/// the disk. Exception: if the folder cannot be flushed to the disk after the replacement, throws, and `file` has the
+/// new content.
 LOCKSTEP_API void save_safetensors(const std::string& file, const SafetensorsFile& content);
 
 }  // namespace lockstep

@@ -12,6 +12,7 @@
 #include "context/replica_team.hpp"
 #include "variables/variable_access.hpp"
 
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/context/context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
@@ -32,6 +33,13 @@ void warn_of_incomplete(const std::string& directory, const detail::Found& found
                       is_one ? "its" : "their", is_one ? " was" : "s were",
                       found.latest ? fmt::format("step {} instead", *found.latest)
                                    : std::string("nothing: there is no other checkpoint"));
+}
+
+/// Calls `call`. If this rank has no memory for it, the other ranks, which wait for this rank, throw
+/// Error(unavailable); all ranks find any other failure.
+template <class Call>
+auto share_lack_of_memory(Checkpoint::Implementation& checkpoint, const Call& call) {
+  return detail::propagate(checkpoint.communicator, call, detail::FoundBy::all_ranks);
 }
 
 }  // namespace
@@ -121,45 +129,56 @@ void Checkpoint::add_words(const std::string& name, WordsObject object) {
 
 std::string Checkpoint::save(const std::string& directory, std::int64_t step) {
   implementation_->require_ready("save");
-  PendingSave::Implementation save(*implementation_, directory, step);
-  save.write();
-  return save.finish();
+  return share_lack_of_memory(*implementation_, [&] {
+    PendingSave::Implementation save(*implementation_, directory, step);
+    save.write();
+    return save.finish();
+  });
 }
 
 PendingSave Checkpoint::save_async(const std::string& directory, std::int64_t step) {
   implementation_->require_ready("save_async");
-  auto save = std::make_shared<PendingSave::Implementation>(*implementation_, directory, step);
-  detail::run_on_all_ranks(implementation_->communicator, [&] { save->copy(); });
-  save->write_in_background();
-  implementation_->pending = save;
-  return PendingSave(std::move(save));
+  return share_lack_of_memory(*implementation_, [&] {
+    auto save = std::make_shared<PendingSave::Implementation>(*implementation_, directory, step);
+    detail::run_on_all_ranks(implementation_->communicator, [&] {
+      save->copy();
+      save->start_thread();
+    });
+    save->write_in_background();
+    implementation_->pending = save;
+    return PendingSave(std::move(save));
+  });
 }
 
 std::int64_t Checkpoint::restore(const std::string& path, const RestoreOptions& options) {
   implementation_->require_ready("restore");
-  return detail::Restore(*implementation_, path, options).run();
+  return share_lack_of_memory(*implementation_, [&] { return detail::Restore(*implementation_, path, options).run(); });
 }
 
 std::int64_t Checkpoint::restore(const std::string& directory, std::int64_t step, const RestoreOptions& options) {
   implementation_->require_ready("restore");
-  detail::run_on_all_ranks(implementation_->communicator, [&] { detail::require_name("restore", directory); });
-  return restore(detail::step_path(directory, step).string(), options);
+  return share_lack_of_memory(*implementation_, [&] {
+    detail::run_on_all_ranks(implementation_->communicator, [&] { detail::require_name("restore", directory); });
+    return restore(detail::step_path(directory, step).string(), options);
+  });
 }
 
 std::optional<std::int64_t> Checkpoint::restore_latest(const std::string& directory, const RestoreOptions& options) {
   implementation_->require_ready("restore_latest");
-  Communicator& communicator = implementation_->communicator;
-  std::optional<std::string> path;
-  detail::run_on_all_ranks(communicator, [&] {
-    detail::require_name("restore_latest", directory);
-    if (communicator.rank() != 0) return;
-    const detail::Found found = detail::find_checkpoints(directory);
-    if (found.latest) path = detail::step_path(directory, *found.latest).string();
-    if (!found.incomplete.empty()) warn_of_incomplete(directory, found);
+  return share_lack_of_memory(*implementation_, [&]() -> std::optional<std::int64_t> {
+    Communicator& communicator = implementation_->communicator;
+    std::optional<std::string> path;
+    detail::run_on_all_ranks(communicator, [&] {
+      detail::require_name("restore_latest", directory);
+      if (communicator.rank() != 0) return;
+      const detail::Found found = detail::find_checkpoints(directory);
+      if (found.latest) path = detail::step_path(directory, *found.latest).string();
+      if (!found.incomplete.empty()) warn_of_incomplete(directory, found);
+    });
+    const std::string name = detail::from_rank_0(communicator, path.value_or(""));
+    if (name.empty()) return std::nullopt;
+    return restore(name, options);
   });
-  const std::string name = detail::from_rank_0(communicator, path.value_or(""));
-  if (name.empty()) return std::nullopt;
-  return restore(name, options);
 }
 
 std::optional<std::string> Checkpoint::latest(const std::string& directory) {

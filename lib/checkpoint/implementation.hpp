@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "base/mutex.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_header.hpp"
@@ -13,6 +14,7 @@
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/device/tensor.hpp>
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -80,13 +82,17 @@ class PendingSave::Implementation {
 
   /// Copies the data that this rank writes. After this call the variables may change.
   void copy();
-  /// Writes on a new thread.
-  void write_in_background();
+  /// Starts the thread of write_in_background, which writes nothing before that call. Throws Error(unavailable) if the
+  /// thread cannot be started.
+  void start_thread();
+  /// Lets the thread write. All ranks have started theirs.
+  void write_in_background() noexcept;
   /// Writes on the calling thread.
   void write() noexcept;
   /// Waits until all ranks have written their data and the checkpoint is committed; returns its path. Collective.
   std::string finish();
   [[nodiscard]] bool is_finished() const noexcept { return finished_; }
+  [[nodiscard]] Communicator& communicator() noexcept { return communicator_; }
 
  private:
   void collect(Checkpoint::Implementation& checkpoint);
@@ -113,6 +119,12 @@ class PendingSave::Implementation {
   detail::Manifest manifest_;
   std::shared_ptr<CopiedBytes> copied_;
 
+  enum class Start : std::uint8_t { awaited, writes, is_cancelled };
+  /// Sets what the thread waits for, unless it is set already. Returns whether it has set it.
+  bool set_start(Start start) noexcept;
+  detail::Mutex start_mutex_;
+  std::condition_variable start_changed_;
+  Start start_ LOCKSTEP_GUARDED_BY(start_mutex_) = Start::awaited;  // what thread_ waits for
   std::thread thread_;        // runs write(); until the join, no other thread uses the data that write() changes
   std::exception_ptr error_;  // exception of write() on this rank
   bool finished_ = false;

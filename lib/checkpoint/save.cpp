@@ -8,7 +8,7 @@
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
 #include "base/log.hpp"
-#include "base/signals.hpp"
+#include "base/start_thread.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/implementation.hpp"
@@ -112,7 +112,10 @@ PendingSave::Implementation::Implementation(Checkpoint::Implementation& checkpoi
 
 PendingSave::Implementation::~Implementation() {
   if (!thread_.joinable()) return;
+  // a rank could not start its thread, and all ranks have thrown its error
+  const bool is_cancelled = set_start(Start::is_cancelled);
   thread_.join();
+  if (is_cancelled) return;
   if (error_ || sliced_) {
     detail::log_warning(
         "checkpoint: the PendingSave of step {} to {} was destroyed before wait(); this checkpoint is not complete",
@@ -223,11 +226,29 @@ void PendingSave::Implementation::write() noexcept {
   }
 }
 
-void PendingSave::Implementation::write_in_background() {
+void PendingSave::Implementation::start_thread() {
   if (!writes()) return;
-  const detail::SignalsBlocked no_signals;
-  thread_ = std::thread([this] { write(); });
+  thread_ = detail::start_thread({"save_async: the thread that writes the checkpoint", "call save"}, [this] {
+    {
+      detail::MutexLock lock(start_mutex_);
+      while (start_ == Start::awaited) lock.wait(start_changed_);
+      if (start_ == Start::is_cancelled) return;
+    }
+    write();
+  });
 }
+
+bool PendingSave::Implementation::set_start(Start start) noexcept {
+  {
+    const detail::MutexLock lock(start_mutex_);
+    if (start_ != Start::awaited) return false;
+    start_ = start;
+  }
+  start_changed_.notify_one();
+  return true;
+}
+
+void PendingSave::Implementation::write_in_background() noexcept { set_start(Start::writes); }
 
 void PendingSave::Implementation::commit() {
   for (std::size_t k = 0; k < blocks_.size(); ++k)
@@ -262,6 +283,10 @@ PendingSave::PendingSave(PendingSave&&) noexcept = default;
 PendingSave& PendingSave::operator=(PendingSave&&) noexcept = default;
 PendingSave::~PendingSave() = default;
 
-std::string PendingSave::wait() { return implementation_->finish(); }
+std::string PendingSave::wait() {
+  // all ranks find any other failure than a lack of memory
+  return detail::propagate(
+      implementation_->communicator(), [&] { return implementation_->finish(); }, detail::FoundBy::all_ranks);
+}
 
 }  // namespace lockstep

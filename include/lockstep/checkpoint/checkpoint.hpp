@@ -162,7 +162,9 @@ class LOCKSTEP_API Checkpoint {
   /// variable without aggregation (unless it is plain, see Variable), a negative step, or an invalid path;
   /// failed_precondition if the process may not write to the directory, or if the call is in a step function; mismatch
   /// if ranks pass different arguments, or track different objects or in another order; unavailable if there is no
-  /// space on the disk.
+  /// space on the disk, or if a rank has no memory. Exception: if the directory cannot be flushed to the disk after the
+  /// rename, all ranks throw, and the complete checkpoint exists. If earlier checkpoints cannot be removed, the save
+  /// succeeds, and rank 0 logs a warning.
   std::string save(const std::string& directory, std::int64_t step);
 
   /// Saves in the background. Returns when the state has been copied; from then on the variables may change.
@@ -170,6 +172,7 @@ class LOCKSTEP_API Checkpoint {
   /// ranks write slices, the checkpoint is complete only after `PendingSave::wait`.
   /// Memory: as `save`, and a copy of the data that this rank writes (the whole state, or this rank's slice). The next
   /// call reuses the memory of this copy.
+  /// Throws Error(unavailable) on all ranks if a rank cannot start the thread that writes; then no rank writes.
   /// Only one save may be in progress: throws Error(failed_precondition) if `wait` of the previous save has not been
   /// called.
   [[nodiscard]] PendingSave save_async(const std::string& directory, std::int64_t step);

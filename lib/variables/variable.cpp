@@ -77,10 +77,14 @@ void Variable::read_to(TensorView target) const {
 Tensor Variable::read() const {
   const VariableState::Use use = state_->use();
   const auto room = [&] { return Tensor::uninitialized(dtype(), shape(), nullptr, state_->copy(use.copy).device()); };
+  const auto read = [&] {
+    Tensor result = room();
+    read_to(result.view());
+    return result;
+  };
+  // all ranks find the errors of a read, but not that this rank has no memory for it
   const bool all_read = use.place == Place::cross_replica && state_->is_on_read();
-  Tensor result = all_read ? detail::propagate(state_->team->communicator(), room) : room();
-  read_to(result.view());
-  return result;
+  return all_read ? detail::propagate(state_->team->communicator(), read, detail::FoundBy::all_ranks) : read();
 }
 
 TensorView Variable::updatable_component() const {

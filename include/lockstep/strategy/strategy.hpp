@@ -171,7 +171,8 @@ class LOCKSTEP_API Strategy {
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, std::nullopt_t = std::nullopt,
                             std::source_location where = std::source_location::current()) {
-    if constexpr (detail::can_be_result<Result, Tree>()) return reduce_tree<Result>(op, value, where);
+    if constexpr (detail::can_be_result<Result, Tree>())
+      return share_lack_of_memory([&] { return reduce_tree<Result>(op, value, where); });
   }
 
   /// As above, but also reduces along `axes` of the components: one axis, several axes or none; negative axes count
@@ -185,7 +186,7 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes,
                             std::source_location where = std::source_location::current()) {
     if constexpr (detail::can_be_reduced_along<Tree>() && detail::can_be_result<Result, Tree>())
-      return reduce_tree_along<Result>(op, value, axes, where);
+      return share_lack_of_memory([&] { return reduce_tree_along<Result>(op, value, axes, where); });
   }
 
   /// Concatenates the components of all replicas along `axis`, in the order of replica ids, for each PerReplica leaf of
@@ -201,7 +202,8 @@ class LOCKSTEP_API Strategy {
   /// PerReplica was made for other replicas than the replicas of this rank.
   template <class Tree>
   [[nodiscard]] auto gather(const Tree& value, int axis, std::source_location where = std::source_location::current()) {
-    if constexpr (detail::can_be_reduced<Tree, detail::is_not_gatherable>()) return gather_tree(value, axis, where);
+    if constexpr (detail::can_be_reduced<Tree, detail::is_not_gatherable>())
+      return share_lack_of_memory([&] { return gather_tree(value, axis, where); });
   }
 
   /// A few lines of text: the name of the strategy, with the number by which errors distinguish strategies; ranks and
@@ -255,8 +257,10 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] Variable variable(const Tensor& initial, const VariableOptions& options = {});
   template <detail::MakesTensor Make>
   [[nodiscard]] Variable variable(Make&& initial, const VariableOptions& options = {}) {
-    return detail::with_initializer<float>(std::forward<Make>(initial), [&](const VariableInitializer& initializer) {
-      return create_variable(initializer, options, std::nullopt);
+    return share_lack_of_memory([&] {
+      return detail::with_initializer<float>(std::forward<Make>(initial), [&](const VariableInitializer& initializer) {
+        return create_variable(initializer, options, std::nullopt);
+      });
     });
   }
 
@@ -407,6 +411,13 @@ class LOCKSTEP_API Strategy {
   }
   void run_task(ReplicaTask task, const RunOptions& options);
 
+  /// Calls `call`, a collective call. If this rank has no memory for it, the other ranks, which wait for this rank,
+  /// throw Error(unavailable). All other errors that `call` does not propagate itself are found by all ranks.
+  template <class Call>
+  auto share_lack_of_memory(const Call& call) {
+    return detail::propagate(communicator(), call, detail::FoundBy::all_ranks);
+  }
+
   template <class Result, class Tree>
   auto reduce_tree(const ReduceOpArgument& op, const Tree& value, const std::source_location& where) {
     LeafList leaves = begin_reduction("reduce", op);
@@ -478,8 +489,10 @@ class LOCKSTEP_API Strategy {
   template <Element T, class Initial>
   [[nodiscard]] Variable create_typed(Initial&& initial, const VariableOptions& options,
                                       VariableSynchronization synchronization) {
-    return detail::with_initializer<T>(std::forward<Initial>(initial), [&](const VariableInitializer& initializer) {
-      return create_variable(initializer, with_synchronization(options, synchronization), dtype_of<T>);
+    return share_lack_of_memory([&] {
+      return detail::with_initializer<T>(std::forward<Initial>(initial), [&](const VariableInitializer& initializer) {
+        return create_variable(initializer, with_synchronization(options, synchronization), dtype_of<T>);
+      });
     });
   }
   /// `options` with `synchronization`. Throws Error(invalid_argument) if `options` select the opposite synchronization.

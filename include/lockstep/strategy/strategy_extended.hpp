@@ -108,17 +108,8 @@ class LOCKSTEP_API StrategyExtended {
   template <class Tree>
   [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Tree& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
-    if constexpr (detail::can_be_reduced<Tree>()) {
-      LeafList leaves = begin_reduction("reduce_to", op);
-      detail::add_structure(value, leaves);
-      ComparedDestinations compared;
-      const ResultPlaces places = places_at("reduce_to", destinations, compared);
-      auto copies = detail::propagate(*this, [&] {
-        return map_leaves(value, [&](const auto& leaf) { return detail::start_copies_of(leaf, places, leaves); });
-      });
-      run_reduction("reduce_to", leaves, compared, options);
-      return map_leaves(copies, [&](auto& leaf) { return detail::mirrored_copies(leaf.value, places); });
-    }
+    if constexpr (detail::can_be_reduced<Tree>())
+      return share_lack_of_memory([&] { return reduce_tree_to(op, value, destinations, options); });
   }
 
   /// As reduce_to for every pair (value, destinations), in one collective. The results have the order of the pairs.
@@ -128,37 +119,8 @@ class LOCKSTEP_API StrategyExtended {
   [[nodiscard]] auto batch_reduce_to(const ReduceOpArgument& op,
                                      const std::vector<std::pair<Value, Destination>>& value_destination_pairs,
                                      const CommunicationOptions& options = {}) {
-    if constexpr (detail::can_be_reduced<Value>()) {
-      LeafList leaves = begin_reduction("batch_reduce_to", op);
-      detail::require_collective_of<Value>(leaves);
-      leaves.add_argument(detail::structures_of<Value>(value_destination_pairs,
-                                                       [](const auto& pair) -> const Value& { return pair.first; }));
-      ComparedDestinations compared;
-      std::vector<ResultPlaces> places;
-      places.reserve(value_destination_pairs.size());
-      for (const auto& pair : value_destination_pairs) {
-        places.push_back(places_at("batch_reduce_to", pair.second, compared));
-      }
-      if constexpr (detail::is_per_replica_tensor<Value>) {
-        return reduce_tensors(leaves, value_destination_pairs, places, compared, options);
-      } else {
-        const auto start = [&](std::size_t k) {
-          return map_leaves(value_destination_pairs[k].first,
-                            [&](const auto& leaf) { return detail::start_copies_of(leaf, places[k], leaves); });
-        };
-        std::vector<decltype(start(0))> copies;
-        detail::propagate(*this, [&] {
-          for (std::size_t k = 0; k < places.size(); ++k) copies.push_back(start(k));
-        });
-        run_reduction("batch_reduce_to", leaves, compared, options);
-        const auto result = [&](std::size_t k) {
-          return map_leaves(copies[k], [&](auto& leaf) { return detail::mirrored_copies(leaf.value, places[k]); });
-        };
-        std::vector<decltype(result(0))> results;
-        for (std::size_t k = 0; k < places.size(); ++k) results.push_back(result(k));
-        return results;
-      }
-    }
+    if constexpr (detail::can_be_reduced<Value>())
+      return share_lack_of_memory([&] { return reduce_pairs_to(op, value_destination_pairs, options); });
   }
 
   /// As above, for a list that may have both dense and sparse values: `batch_reduce_to("SUM", pairs)` with a vector of
@@ -178,19 +140,7 @@ class LOCKSTEP_API StrategyExtended {
     if constexpr (Element<Value>) {
       return value;
     } else if constexpr (detail::can_be_reduced<Value, detail::is_not_tensor>()) {
-      using Result = detail::owning_t<Value>;
-      std::vector<detail::Cell<Result>> cells;
-      ComparedDestinations compared;
-      const ResultPlaces places = places_at("broadcast_to", destinations, compared);
-      const LeafList leaves = leaves_for("broadcast_to", ReduceOp::max);
-      cells.reserve(static_cast<std::size_t>(places.size()));
-      detail::propagate(*this, [&] {
-        for (int i = 0; i < places.size(); ++i) cells.push_back({detail::result_for<Result>(value, leaves, places[i])});
-      });
-      std::vector<TensorView> outputs;
-      for (auto& cell : cells) outputs.push_back(tensor_traits<Result>::view(cell.value));
-      broadcast_views(tensor_traits<Value>::view(value), outputs, compared, options);
-      return detail::mirrored_of<Result>(cells);
+      return share_lack_of_memory([&] { return broadcast_tensor_to(value, destinations, options); });
     }
   }
 
@@ -294,6 +244,74 @@ class LOCKSTEP_API StrategyExtended {
   friend class Strategy;
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
+  /// As Strategy::share_lack_of_memory.
+  template <class Call>
+  auto share_lack_of_memory(const Call& call) {
+    return detail::propagate(*this, call, detail::FoundBy::all_ranks);
+  }
+  template <class Tree>
+  auto reduce_tree_to(const ReduceOpArgument& op, const Tree& value, const Destinations& destinations,
+                      const CommunicationOptions& options) {
+    LeafList leaves = begin_reduction("reduce_to", op);
+    detail::add_structure(value, leaves);
+    ComparedDestinations compared;
+    const ResultPlaces places = places_at("reduce_to", destinations, compared);
+    auto copies = detail::propagate(*this, [&] {
+      return map_leaves(value, [&](const auto& leaf) { return detail::start_copies_of(leaf, places, leaves); });
+    });
+    run_reduction("reduce_to", leaves, compared, options);
+    return map_leaves(copies, [&](auto& leaf) { return detail::mirrored_copies(leaf.value, places); });
+  }
+  template <class Value, class Destination>
+  auto reduce_pairs_to(const ReduceOpArgument& op,
+                       const std::vector<std::pair<Value, Destination>>& value_destination_pairs,
+                       const CommunicationOptions& options) {
+    LeafList leaves = begin_reduction("batch_reduce_to", op);
+    detail::require_collective_of<Value>(leaves);
+    leaves.add_argument(detail::structures_of<Value>(value_destination_pairs,
+                                                     [](const auto& pair) -> const Value& { return pair.first; }));
+    ComparedDestinations compared;
+    std::vector<ResultPlaces> places;
+    places.reserve(value_destination_pairs.size());
+    for (const auto& pair : value_destination_pairs) {
+      places.push_back(places_at("batch_reduce_to", pair.second, compared));
+    }
+    if constexpr (detail::is_per_replica_tensor<Value>) {
+      return reduce_tensors(leaves, value_destination_pairs, places, compared, options);
+    } else {
+      const auto start = [&](std::size_t k) {
+        return map_leaves(value_destination_pairs[k].first,
+                          [&](const auto& leaf) { return detail::start_copies_of(leaf, places[k], leaves); });
+      };
+      std::vector<decltype(start(0))> copies;
+      detail::propagate(*this, [&] {
+        for (std::size_t k = 0; k < places.size(); ++k) copies.push_back(start(k));
+      });
+      run_reduction("batch_reduce_to", leaves, compared, options);
+      const auto result = [&](std::size_t k) {
+        return map_leaves(copies[k], [&](auto& leaf) { return detail::mirrored_copies(leaf.value, places[k]); });
+      };
+      std::vector<decltype(result(0))> results;
+      for (std::size_t k = 0; k < places.size(); ++k) results.push_back(result(k));
+      return results;
+    }
+  }
+  template <class Value>
+  auto broadcast_tensor_to(const Value& value, const Destinations& destinations, const CommunicationOptions& options) {
+    using Result = detail::owning_t<Value>;
+    std::vector<detail::Cell<Result>> cells;
+    ComparedDestinations compared;
+    const ResultPlaces places = places_at("broadcast_to", destinations, compared);
+    const LeafList leaves = leaves_for("broadcast_to", ReduceOp::max);
+    cells.reserve(static_cast<std::size_t>(places.size()));
+    detail::propagate(*this, [&] {
+      for (int i = 0; i < places.size(); ++i) cells.push_back({detail::result_for<Result>(value, leaves, places[i])});
+    });
+    std::vector<TensorView> outputs;
+    for (auto& cell : cells) outputs.push_back(tensor_traits<Result>::view(cell.value));
+    broadcast_views(tensor_traits<Value>::view(value), outputs, compared, options);
+    return detail::mirrored_of<Result>(cells);
+  }
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
   /// Propagates to the ranks of the strategy, for detail::propagate.
   friend void detail::propagate_current_exception(const StrategyExtended& extended, detail::FoundBy found_by);

@@ -3,6 +3,8 @@
 
 #include <lockstep/training/adam.hpp>
 
+#include <lockstep/collectives/detail/propagate.hpp>
+
 #include "training/adam_factors.hpp"
 #include "training/optimizer_state.hpp"
 #include "training/steps.hpp"
@@ -12,13 +14,15 @@
 
 namespace lockstep {
 
-Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const AdamOptions& options)
+Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const AdamOptions& options) try
     : parameters_(detail::checked_parameters("Adam", strategy, std::move(parameters))),
       means_(detail::zeros_like(strategy, parameters_, "mean")),
       squares_(detail::zeros_like(strategy, parameters_, "square")),
       steps_(strategy.variable<std::int64_t>(0, {.name = "adam/steps", .trainable = false, .in_host_memory = true})),
       options_(options) {
   detail::check_moments("Adam", options_);
+} catch (...) {  // the other ranks do not know that this rank has no memory
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
 }
 
 std::span<const MirroredVariable<float>> Adam::do_parameters() const { return parameters_; }

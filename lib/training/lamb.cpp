@@ -81,12 +81,15 @@ void step_on_gpu(const TensorView& parameter, const TensorView& mean, const Tens
 
 }  // namespace
 
-Lamb::Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const LambOptions& options)
+Lamb::Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const LambOptions& options) try
     : parameters_(detail::checked_parameters("Lamb", strategy, std::move(parameters))),
       means_(detail::zeros_like(strategy, parameters_, "mean")),
       squares_(detail::zeros_like(strategy, parameters_, "square")),
       steps_(strategy.variable<std::int64_t>(0, {.name = "lamb/steps", .trainable = false, .in_host_memory = true})),
-      options_(checked(options)) {}
+      options_(checked(options)) {
+} catch (...) {  // the other ranks do not know that this rank has no memory
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
+}
 
 std::span<const MirroredVariable<float>> Lamb::do_parameters() const { return parameters_; }
 

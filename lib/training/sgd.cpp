@@ -3,6 +3,8 @@
 
 #include <lockstep/training/sgd.hpp>
 
+#include <lockstep/collectives/detail/propagate.hpp>
+
 #include "training/optimizer_state.hpp"
 #include "training/steps.hpp"
 
@@ -10,10 +12,12 @@
 #include <utility>
 
 namespace lockstep {
-Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const SgdOptions& options)
+Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const SgdOptions& options) try
     : parameters_(detail::checked_parameters("Sgd", strategy, std::move(parameters))), momentum_(options.momentum) {
   detail::check_momentum("Sgd", momentum_);
   if (momentum_ > 0.0F) movements_ = detail::zeros_like(strategy, parameters_, "momentum");
+} catch (...) {  // the other ranks do not know that this rank has no memory
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
 }
 
 std::span<const MirroredVariable<float>> Sgd::do_parameters() const { return parameters_; }

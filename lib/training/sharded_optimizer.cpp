@@ -73,6 +73,8 @@ class ItemList {
     views_[used_ - 1].inputs.emplace_back(input);
     views_[used_ - 1].outputs.push_back(output);
   }
+  /// Forgets the items that were added since the last call of take().
+  void clear() noexcept { used_ = 0; }
   /// The items that were added since the last call.
   [[nodiscard]] std::span<const Item> take() {
     items_.clear();
@@ -132,6 +134,7 @@ struct ShardedOptimizer::State {
   /// Reduces the gradients of the local replicas: slices to LocalReplica::reduced, the rest in place. Collective.
   void reduce(const Communicator& communicator, ReduceOp op, const std::source_location& where) {
     if (communicator.layout().replicas() == 1) return;
+    items.clear();  // of a step that had no memory
     for (std::size_t k = 0; k < parameters.size(); ++k) {
       if (divisions[k].slice == 0) continue;
       items.begin(locals.size());
@@ -155,6 +158,7 @@ struct ShardedOptimizer::State {
   /// Sends the slices of the parameters to all replicas. Collective.
   void gather(const Communicator& communicator, const std::source_location& where) {
     if (communicator.layout().replicas() == 1) return;
+    items.clear();
     for (std::size_t k = 0; k < parameters.size(); ++k) {
       if (divisions[k].slice == 0) continue;
       items.begin(locals.size());
@@ -259,7 +263,7 @@ struct ShardedOptimizer::State {
 };
 
 ShardedOptimizer::ShardedOptimizer(Strategy& strategy, std::vector<MirroredVariable<float>> parameters,
-                                   const AdamOptions& options) {
+                                   const AdamOptions& options) try {
   detail::check_moments("ShardedOptimizer", options);
   state_ = std::make_unique<State>(strategy, std::move(parameters));
   state_->adam = options;
@@ -267,14 +271,18 @@ ShardedOptimizer::ShardedOptimizer(Strategy& strategy, std::vector<MirroredVaria
   state_->slots.push_back(state_->make_slot(strategy, "square"));
   state_->steps.emplace(
       strategy.variable<std::int64_t>(0, {.name = "adam/steps", .trainable = false, .in_host_memory = true}));
+} catch (...) {  // the other ranks do not know that this rank has no memory
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
 }
 
 ShardedOptimizer::ShardedOptimizer(Strategy& strategy, std::vector<MirroredVariable<float>> parameters,
-                                   const SgdOptions& options) {
+                                   const SgdOptions& options) try {
   detail::check_momentum("ShardedOptimizer", options.momentum);
   state_ = std::make_unique<State>(strategy, std::move(parameters));
   state_->momentum = options.momentum;
   if (options.momentum > 0.0F) state_->slots.push_back(state_->make_slot(strategy, "momentum"));
+} catch (...) {
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
 }
 
 ShardedOptimizer::~ShardedOptimizer() = default;

@@ -7,6 +7,7 @@
 
 #include "virtual_time/real.hpp"
 #include "virtual_time/refuse.hpp"
+#include "virtual_time/shortages.hpp"
 #include "virtual_time/times.hpp"
 
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -97,7 +99,27 @@ int wait_for_signal(Scheduler& run, const sigset_t* set, siginfo_t* info, Time d
   }
 }
 
+/// Whether a write of `bytes` bytes fails for a shortage, with errno; else `bytes` is what can be written.
+bool lacks_space(int descriptor, size_t& bytes) {
+  if (lockstep::virtual_time::shortages == nullptr || active() == nullptr) return false;
+  const int error = lockstep::virtual_time::shortages->at_write(descriptor, bytes);
+  if (error != 0) errno = error;
+  return error != 0;
+}
+
+/// Writes the first `bytes` bytes of `parts`, or fewer.
+ssize_t write_first(int descriptor, const iovec* parts, int count, size_t bytes) {
+  for (; count > 0; ++parts, --count) {
+    if (parts->iov_len > 0) return real_write(descriptor, parts->iov_base, std::min(bytes, parts->iov_len));
+  }
+  return 0;
+}
+
 }  // namespace
+
+namespace lockstep::virtual_time {
+constinit const Shortages* shortages = nullptr;
+}  // namespace lockstep::virtual_time
 
 extern "C" {
 
@@ -151,12 +173,17 @@ ssize_t readv(int descriptor, const iovec* parts, int count) {
 
 ssize_t write(int descriptor, const void* data, size_t bytes) {
   wait_for(descriptor, POLLOUT);
+  if (lacks_space(descriptor, bytes)) return -1;
   return real_write(descriptor, data, bytes);
 }
 
 ssize_t writev(int descriptor, const iovec* parts, int count) {
   wait_for(descriptor, POLLOUT);
-  return real_writev(descriptor, parts, count);
+  size_t all = 0;
+  for (int i = 0; i < count; ++i) all += parts[i].iov_len;
+  size_t bytes = all;
+  if (lacks_space(descriptor, bytes)) return -1;
+  return bytes < all ? write_first(descriptor, parts, count, bytes) : real_writev(descriptor, parts, count);
 }
 
 ssize_t recv(int descriptor, void* data, size_t bytes, int flags) {

@@ -6,6 +6,7 @@
 #include "virtual_time/threads.hpp"
 #include "virtual_time/observer.hpp"
 #include "virtual_time/real.hpp"
+#include "virtual_time/shortages.hpp"
 #include "virtual_time/times.hpp"
 
 #include <pthread.h>
@@ -82,6 +83,9 @@ int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, void* (*
                    void* argument) noexcept {
   Scheduler* const run = active();
   if (run == nullptr) return real_pthread_create(handle, attributes, start, argument);
+  if (lockstep::virtual_time::shortages != nullptr) {
+    if (const int error = lockstep::virtual_time::shortages->at_thread()) return error;
+  }
   Thread* const thread = run->add_thread();
   if (thread == nullptr) return EAGAIN;
   int detach_state = PTHREAD_CREATE_JOINABLE;

@@ -6,14 +6,21 @@
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
 #include "base/json_reader.hpp"
+#include "base/printable.hpp"
+
+#include <lockstep/base/error.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <concepts>
+#include <limits>
 #include <numeric>
 #include <span>
+#include <stdexcept>
+#include <utility>
 
 namespace lockstep::detail {
 namespace {
@@ -47,26 +54,53 @@ Json words_json(const Manifest& manifest) {
   return all;
 }
 
+/// A value of a manifest that breaks a rule.
+struct WrongValue : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Json::get would cut off what does not fit into the type.
+template <std::integral T>
+void take(const Json& json, const char* name, T& to) {
+  const auto take_if_it_fits = [&](auto number) {
+    const bool fits = std::in_range<T>(number);
+    if (fits) to = static_cast<T>(number);
+    return fits;
+  };
+  if (json.is_number_unsigned() && take_if_it_fits(json.get<std::uint64_t>())) return;
+  if (json.is_number_integer() && !json.is_number_unsigned() && take_if_it_fits(json.get<std::int64_t>())) return;
+  throw WrongValue(fmt::format("{} must be an integer from {} to {}, but is {}", name, std::numeric_limits<T>::min(),
+                               std::numeric_limits<T>::max(), printable(json.dump().substr(0, 40))));
+}
+template <std::integral T>
+void take(const Json& json, const char* name, std::vector<T>& to) {
+  for (const Json& each : json.get_ref<const Json::array_t&>()) take(each, name, to.emplace_back());
+}
+template <class T>
+void take_member(const Json& object, const char* name, T& to) {
+  take(object.at(name), name, to);
+}
+
 Manifest manifest_of(const Json& body) {
   Manifest manifest;
-  body.at("step").get_to(manifest.step);
-  body.at("replicas_per_rank").get_to(manifest.layout);
-  body.at("file_bytes").get_to(manifest.file_bytes);
-  body.at("header_crc32c").get_to(manifest.header_checksum);
-  body.at("block_bytes").get_to(manifest.block_bytes);
+  take_member(body, "step", manifest.step);
+  take_member(body, "replicas_per_rank", manifest.layout);
+  take_member(body, "file_bytes", manifest.file_bytes);
+  take_member(body, "header_crc32c", manifest.header_checksum);
+  take_member(body, "block_bytes", manifest.block_bytes);
   for (const auto& [name, json] : body.at("tensors").items()) {
     Manifest::TensorRecord& record = manifest.tensors[name];
     record.dtype = parse_dtype(json.at("dtype").get<std::string>());
-    json.at("shape").get_to(record.shape);
+    take_member(json, "shape", record.shape);
     json.at("synchronization").get_to(record.synchronization);
     json.at("aggregation").get_to(record.aggregation);
-    json.at("crc32c").get_to(record.checksums);
+    take_member(json, "crc32c", record.checksums);
   }
   for (const auto& [name, json] : body.at("state").items()) {
     Manifest::WordsRecord& record = manifest.words[name];
     json.at("kind").get_to(record.kind);
-    json.at("common").get_to(record.common);
-    json.at("of_replica").get_to(record.of_replica);
+    take_member(json, "common", record.common);
+    take_member(json, "of_replica", record.of_replica);
   }
   return manifest;
 }
@@ -106,7 +140,8 @@ Manifest parse_manifest(const std::string& text, const std::string& file) {
   if (json.value("crc32c", Json()) != checksum_of(body))
     throw_error(Code::data_loss, "{}: the checksum of this file is wrong; the file is damaged", file);
   try {
-    const int version = body.at("version").get<int>();
+    int version = 0;
+    take_member(body, "version", version);
     if (version > Manifest::version) {
       throw_error(Code::unimplemented,
                   "{}: the manifest has format version {}; this version of lockstep reads versions up to {}", file,
@@ -115,6 +150,11 @@ Manifest parse_manifest(const std::string& text, const std::string& file) {
     return manifest_of(body);
   } catch (const Json::exception& error) {
     throw_error(Code::data_loss, "{}: the file is damaged: {}", file, error.what());
+  } catch (const WrongValue& error) {
+    throw_error(Code::data_loss, "{}: the file is damaged: {}", file, error.what());
+  } catch (const Error& error) {
+    if (error.code() != Code::invalid_argument) throw;
+    throw_error(Code::data_loss, "{}: the file is damaged: {}", file, printable(error.text()));  // a dtype
   }
 }
 

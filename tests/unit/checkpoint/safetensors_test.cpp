@@ -224,5 +224,31 @@ TEST(Manifest, is_preserved_and_detects_damage) {
   }
 }
 
+TEST(Manifest, with_a_right_checksum_and_a_wrong_value_is_refused_with_the_rule) {
+  const auto parse = [](const std::string& step, const std::string& layout, const std::string& tensors) {
+    // as the checksum sees it: names are sorted
+    const std::string body =
+        R"({"block_bytes":8,"file_bytes":100,"format":"lockstep checkpoint","header_crc32c":0,"replicas_per_rank":)" +
+        layout + R"(,"state":{},"step":)" + step + R"(,"tensors":)" + tensors + R"(,"version":1})";
+    return detail::parse_manifest(
+        R"({"checkpoint":)" + body + R"(,"crc32c":)" + std::to_string(detail::crc32c(bytes_of(body))) + "}", "m");
+  };
+  EXPECT_EQ(parse("-1", "[2]", "{}").step, -1);
+  const auto refuses = [&](const std::string& part, const std::string& step, const std::string& layout,
+                           const std::string& tensors) {
+    expect_error(Code::data_loss, {"m: the file is damaged: " + part},
+                 [&] { static_cast<void>(parse(step, layout, tensors)); });
+  };
+  refuses("step must be an integer from -9223372036854775808 to 9223372036854775807, but is 1e+300", "1e+300", "[1]",
+          "{}");
+  refuses("step must be an integer from -9223372036854775808 to 9223372036854775807, but is 18446744073709551615",
+          "18446744073709551615", "[1]", "{}");
+  refuses("replicas_per_rank must be an integer from -2147483648 to 2147483647, but is 4294967296", "1",
+          "[1,4294967296]", "{}");
+  refuses("replicas_per_rank must be an integer from -2147483648 to 2147483647, but is \"\\xc2\\x9b\"", "1",
+          "[\"\xc2\x9b\"]", "{}");
+  refuses("", "1", "[1]", R"({"w":{"dtype":"f\u001b3"}})");
+}
+
 }  // namespace
 }  // namespace lockstep::test

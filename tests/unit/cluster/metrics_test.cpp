@@ -12,7 +12,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -144,8 +146,11 @@ TEST(Metrics, are_appended_to_regular_files_alone) {
   refuses("it is a symbolic link, and links are not followed");
   EXPECT_EQ(directory.read("victim"), "precious");
   std::filesystem::remove(directory.path() / "m.rank1.jsonl");
-  ASSERT_EQ(::mkfifo((directory.path() / "m.rank1.jsonl").c_str(), 0600), 0);
+  const std::string pipe = (directory.path() / "m.rank1.jsonl").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);  // so that the file can be opened
   refuses("it is not a regular file");
+  ::close(reader);
 }
 
 TEST(Metrics, for_prometheus_replace_a_link) {

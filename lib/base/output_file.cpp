@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -50,18 +51,27 @@ bool is_directory(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// Returns when the names of the folder of `path` are on the disk.
-void sync_folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const int file = uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (file < 0) throw FileError("open the directory of", errno);
-  const int result = uninterrupted([&] { return ::fsync(file); });
-  const int error_number = errno;
-  ::close(file);
-  // EINVAL: this file system does not support fsync on directories, and does not need such a call
-  if (result != 0 && error_number != EINVAL) throw FileError("flush to disk (fsync)", error_number);
-}
+/// The folder of a path, so that its names can be written to the disk.
+class Folder {
+ public:
+  explicit Folder(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    file_ = uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    if (file_ < 0) throw FileError("open the directory of", errno);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { ::close(file_); }
+  void sync() const {
+    // EINVAL: this file system does not support fsync on directories, and does not need such a call
+    if (uninterrupted([&] { return ::fsync(file_); }) != 0 && errno != EINVAL)
+      throw FileError("flush to disk (fsync)", errno);
+  }
+
+ private:
+  int file_ = -1;
+};
 
 }  // namespace
 
@@ -149,11 +159,15 @@ FileReplacement::~FileReplacement() {
 }
 
 void FileReplacement::finish(Durability durability) {
-  if (durability == Durability::disk) file_.sync();
+  std::optional<Folder> folder;
+  if (durability == Durability::disk) {
+    file_.sync();
+    folder.emplace(path_);  // before the old file is replaced: there may be no descriptor left
+  }
   file_.close();
   if (::rename(part_.c_str(), path_.c_str()) != 0) throw FileError(creating, errno);
   part_.clear();
-  if (durability == Durability::disk) sync_folder_of(path_);
+  if (folder) folder->sync();
 }
 
 }  // namespace lockstep::detail

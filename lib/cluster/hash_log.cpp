@@ -70,17 +70,12 @@ HashLog::HashLog(const std::string& directory, int rank, int size)
     throw_error(Code::invalid_argument, "LOCKSTEP_HASH_LOG=\"{}\": the file {} cannot be written: {}", directory, path_,
                 error.what());
   }
-  try {
-    write(to_text({{"lockstep_hash_log", 1},
-                   {"job", name_of_this_job()},
-                   {"rank", rank},
-                   {"size", size},
-                   {"host", host_name()},
-                   {"pid", ::getpid()}}));
-  } catch (...) {  // out of memory
-    ::close(file_);
-    throw;
-  }
+  write(to_text({{"lockstep_hash_log", 1},
+                 {"job", name_of_this_job()},
+                 {"rank", rank},
+                 {"size", size},
+                 {"host", host_name()},
+                 {"pid", ::getpid()}}));
 }
 
 void HashLog::write(std::string line) {

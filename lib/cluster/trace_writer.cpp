@@ -78,14 +78,9 @@ TraceWriter::TraceWriter(const std::string& directory, int rank, int size) : pat
     throw_error(Code::invalid_argument, "LOCKSTEP_TRACE=\"{}\": the file {} cannot be written: {}", directory, path_,
                 error.what());
   }
-  try {
-    buffer_ = trace_magic;
-    append(TraceRecordType::text, 0, to_text(header_of(rank, size)));
-    append_clock();
-  } catch (...) {  // out of memory
-    ::close(file_);
-    throw;
-  }
+  buffer_ = trace_magic;
+  append(TraceRecordType::text, 0, to_text(header_of(rank, size)));
+  append_clock();
 }
 
 void TraceWriter::append(TraceRecordType type, std::uint32_t group, std::string_view bytes) {

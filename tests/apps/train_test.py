@@ -311,6 +311,8 @@ cases += [] if part != "most" else [
      refuses(["--replicas-per-rank", "2,1", "2 entries", "3 ranks"], "--replicas-per-rank", "2,1")),
     ("a rank without replicas is refused", refuses(["--replicas-per-rank", "2,0,1"], "--replicas-per-rank", "2,0,1")),
     ("a JSON file that cannot be written is refused", refuses(["--json", "/nowhere/x.json"], "--json", "/nowhere/x.json")),
+    ("a JSON file that is a device is refused", refuses(['--json "/dev/null"', "it is not a regular file"], "--json", "/dev/null")),
+    ("a JSON file that is a link is refused", refuses(['--json "/dev/stdout"', "it is a symbolic link"], "--json", "/dev/stdout")),
     ("a folder as configuration file is refused", refuses(["--config", "cannot be read"], "--config", "/tmp")),
     ("a configuration file that is missing is refused", refuses(["--config", "/nowhere"], "--config", "/nowhere")),
     ("a line of a configuration file that is not NAME=VALUE is refused", refuses_a_line_of_a_configuration_file),

@@ -37,7 +37,8 @@ CLEAN = {
     'lib/collectives/nccl/a.hpp': HEAD + '#pragma once\n',
     'lib/collectives/gpu/a.hpp': HEAD + '#pragma once\n#include "collectives/nccl/a.hpp"\n',
     'apps/hello/hello.cu': HEAD + '#include <lockstep/lockstep.hpp>\n',
-    'apps/hello/hello.cpp': HEAD + '#include <lockstep/lockstep.hpp>\n#include <cstdio>\n',
+    'apps/hello/hello.cpp': HEAD + '#include "base/printable.hpp"\n#include <lockstep/lockstep.hpp>\n#include <cstdio>\n',
+    'lib/base/printable.hpp': HEAD + '#pragma once\n',
     'tests/unit/a_test.cpp': HEAD + '#include "schedule/a.hpp"\n#include <gtest/gtest.h>\n#include <mpi.h>\n',
     'tests/a.sh': '#!/bin/sh\n' + HASH_HEAD,
 }

@@ -22,6 +22,8 @@ REFUSED = [
     (['--list', 'bert_base', '--replicas-per-rank', '1000'], ['--list', 'bert_base', 'memory']),
     (['--json', '/no/such/folder/x.json'], ['--json', 'cannot be written']),
     (['--csv', '/no/such/folder/x.csv'], ['--csv', 'cannot be written']),
+    (['--json', '/dev/null'], ['--json', 'it is not a regular file']),
+    (['--csv', '/dev/stdout'], ['--csv', 'it is a symbolic link']),
     (['--plot', '/no/such/folder/x.svg'], ['--plot', '/no/such/folder/x.svg']),
     (['--baseline', '/no/such/file'], ['--baseline', '"/no/such/file"', 'cannot be read', '--json']),
 ]

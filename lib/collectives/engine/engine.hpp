@@ -52,7 +52,7 @@ struct EngineOptions {
   int local_replicas = 1;  ///< number of threads of this rank that compute
   RecorderOptions recorder;
   std::shared_ptr<Family> family = std::make_shared<Family>();
-  std::string recovery_advice;  ///< see CommunicatorOptions; empty: the default
+  std::string recovery_advice;                      ///< see CommunicatorOptions; empty: the default
   std::uint64_t most_epochs = detail::most_epochs;  ///< number of failures after which the communicator is lost
 };
 

@@ -39,7 +39,7 @@ void warn_of_incomplete(const std::string& directory, const detail::Found& found
 /// Error(unavailable); all ranks find any other failure.
 template <class Call>
 auto share_lack_of_memory(Checkpoint::Implementation& checkpoint, const Call& call) {
-  return detail::propagate(checkpoint.communicator, call, detail::FoundBy::all_ranks);
+  return detail::propagate_lack_of_memory(checkpoint.communicator, call);
 }
 
 }  // namespace

@@ -284,9 +284,7 @@ PendingSave& PendingSave::operator=(PendingSave&&) noexcept = default;
 PendingSave::~PendingSave() = default;
 
 std::string PendingSave::wait() {
-  // all ranks find any other failure than a lack of memory
-  return detail::propagate(
-      implementation_->communicator(), [&] { return implementation_->finish(); }, detail::FoundBy::all_ranks);
+  return detail::propagate_lack_of_memory(implementation_->communicator(), [&] { return implementation_->finish(); });
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include "training/steps.hpp"
 
 #include <cstddef>
+#include <new>
 #include <utility>
 
 namespace lockstep {
@@ -21,8 +22,8 @@ Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, 
       steps_(strategy.variable<std::int64_t>(0, {.name = "adam/steps", .trainable = false, .in_host_memory = true})),
       options_(options) {
   detail::check_moments("Adam", options_);
-} catch (...) {  // the other ranks do not know that this rank has no memory
-  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
+} catch (const std::bad_alloc&) {  // of which the other ranks do not know
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::this_rank);
 }
 
 std::span<const MirroredVariable<float>> Adam::do_parameters() const { return parameters_; }

@@ -3,6 +3,8 @@
 
 #include <lockstep/training/lamb.hpp>
 
+#include <lockstep/collectives/detail/propagate.hpp>
+
 #include "base/check.hpp"
 #include "device/host/host_elements.hpp"
 #include "training/norm.hpp"
@@ -13,6 +15,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <new>
 #include <utility>
 
 namespace lockstep {
@@ -87,8 +90,8 @@ Lamb::Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, 
       squares_(detail::zeros_like(strategy, parameters_, "square")),
       steps_(strategy.variable<std::int64_t>(0, {.name = "lamb/steps", .trainable = false, .in_host_memory = true})),
       options_(checked(options)) {
-} catch (...) {  // the other ranks do not know that this rank has no memory
-  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
+} catch (const std::bad_alloc&) {  // of which the other ranks do not know
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::this_rank);
 }
 
 std::span<const MirroredVariable<float>> Lamb::do_parameters() const { return parameters_; }

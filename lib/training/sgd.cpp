@@ -9,6 +9,7 @@
 #include "training/steps.hpp"
 
 #include <cstddef>
+#include <new>
 #include <utility>
 
 namespace lockstep {
@@ -16,8 +17,8 @@ Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, co
     : parameters_(detail::checked_parameters("Sgd", strategy, std::move(parameters))), momentum_(options.momentum) {
   detail::check_momentum("Sgd", momentum_);
   if (momentum_ > 0.0F) movements_ = detail::zeros_like(strategy, parameters_, "momentum");
-} catch (...) {  // the other ranks do not know that this rank has no memory
-  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
+} catch (const std::bad_alloc&) {  // of which the other ranks do not know
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::this_rank);
 }
 
 std::span<const MirroredVariable<float>> Sgd::do_parameters() const { return parameters_; }

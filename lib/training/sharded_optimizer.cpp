@@ -12,6 +12,7 @@
 #include "training/steps.hpp"
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/collectives/item.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/training/optimizer.hpp>
@@ -20,6 +21,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -271,8 +273,8 @@ ShardedOptimizer::ShardedOptimizer(Strategy& strategy, std::vector<MirroredVaria
   state_->slots.push_back(state_->make_slot(strategy, "square"));
   state_->steps.emplace(
       strategy.variable<std::int64_t>(0, {.name = "adam/steps", .trainable = false, .in_host_memory = true}));
-} catch (...) {  // the other ranks do not know that this rank has no memory
-  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
+} catch (const std::bad_alloc&) {  // of which the other ranks do not know
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::this_rank);
 }
 
 ShardedOptimizer::ShardedOptimizer(Strategy& strategy, std::vector<MirroredVariable<float>> parameters,
@@ -281,8 +283,8 @@ ShardedOptimizer::ShardedOptimizer(Strategy& strategy, std::vector<MirroredVaria
   state_ = std::make_unique<State>(strategy, std::move(parameters));
   state_->momentum = options.momentum;
   if (options.momentum > 0.0F) state_->slots.push_back(state_->make_slot(strategy, "momentum"));
-} catch (...) {
-  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::all_ranks);
+} catch (const std::bad_alloc&) {
+  detail::propagate_current_exception(strategy.communicator(), detail::FoundBy::this_rank);
 }
 
 ShardedOptimizer::~ShardedOptimizer() = default;

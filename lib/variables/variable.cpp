@@ -82,9 +82,8 @@ Tensor Variable::read() const {
     read_to(result.view());
     return result;
   };
-  // all ranks find the errors of a read, but not that this rank has no memory for it
   const bool all_read = use.place == Place::cross_replica && state_->is_on_read();
-  return all_read ? detail::propagate(state_->team->communicator(), read, detail::FoundBy::all_ranks) : read();
+  return all_read ? detail::propagate_lack_of_memory(state_->team->communicator(), read) : read();
 }
 
 TensorView Variable::updatable_component() const {

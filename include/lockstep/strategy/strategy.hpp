@@ -412,10 +412,10 @@ class LOCKSTEP_API Strategy {
   void run_task(ReplicaTask task, const RunOptions& options);
 
   /// Calls `call`, a collective call. If this rank has no memory for it, the other ranks, which wait for this rank,
-  /// throw Error(unavailable). All other errors that `call` does not propagate itself are found by all ranks.
+  /// throw Error(unavailable).
   template <class Call>
   auto share_lack_of_memory(const Call& call) {
-    return detail::propagate(communicator(), call, detail::FoundBy::all_ranks);
+    return detail::propagate_lack_of_memory(communicator(), call);
   }
 
   template <class Result, class Tree>

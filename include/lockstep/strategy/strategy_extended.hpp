@@ -247,7 +247,7 @@ class LOCKSTEP_API StrategyExtended {
   /// As Strategy::share_lack_of_memory.
   template <class Call>
   auto share_lack_of_memory(const Call& call) {
-    return detail::propagate(*this, call, detail::FoundBy::all_ranks);
+    return detail::propagate_lack_of_memory(*this, call);
   }
   template <class Tree>
   auto reduce_tree_to(const ReduceOpArgument& op, const Tree& value, const Destinations& destinations,

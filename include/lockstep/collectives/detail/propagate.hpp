@@ -8,6 +8,7 @@
 #include <lockstep/base/export.hpp>
 
 #include <cstdint>
+#include <new>
 
 namespace lockstep {
 class Communicator;
@@ -37,6 +38,18 @@ decltype(auto) propagate(Target& target, const Local& local, FoundBy found_by = 
     return local();
   } catch (...) {
     propagate_current_exception(target, found_by);
+    throw;
+  }
+}
+
+/// As `propagate`, but only for std::bad_alloc, of which the other ranks of `target` do not know. Any other exception
+/// of `local` is found by all ranks, or `local` propagates it itself.
+template <class Target, class Local>
+decltype(auto) propagate_lack_of_memory(Target& target, const Local& local) {
+  try {
+    return local();
+  } catch (const std::bad_alloc&) {
+    propagate_current_exception(target, FoundBy::this_rank);
     throw;
   }
 }

@@ -195,7 +195,9 @@ std::shared_ptr<ReplicaTeam> agree_on_team(Communicator& communicator, const Mul
   }
   Communicator duplicate = communicator.duplicate(own);
   if (demands_nccl(options)) require_nccl_of_all(duplicate, chosen.devices, kinds);
-  auto team = std::make_shared<ReplicaTeam>(own.name, std::move(duplicate), std::move(chosen.devices));
+  // the other ranks may have completed the creation: they get the error from the next call on their strategies
+  auto team = detail::propagate(
+      duplicate, [&] { return std::make_shared<ReplicaTeam>(own.name, duplicate, std::move(chosen.devices)); });
   team->set_devices_of_all(kinds == Kinds::both, std::move(chosen.note));
   return team;
 }

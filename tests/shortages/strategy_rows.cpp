@@ -36,7 +36,11 @@ struct Worker {
 void create_workers(Rank& rank) {
   const Communicator& comm = rank.communicator();
   const MultiWorkerOptions options = two_replicas();
-  rank.tries([&] { const MultiWorkerMirroredStrategy strategy(comm, options); });
+  rank.tries([&] {
+    const MultiWorkerMirroredStrategy strategy(comm, options);
+    // the creation may have completed on some ranks; then the next call fails
+    strategy.communicator().barrier();
+  });
 }
 
 void create_mirrored(Rank& rank) {

@@ -72,8 +72,8 @@ class LOCKSTEP_API MultiWorkerMirroredStrategy : public Strategy {
   /// program's operations on `communicator`. Collective. Throws Error(invalid_argument) for an empty list of devices,
   /// for a device that is named twice, and for a resolver whose tasks are not the ranks. Throws Error(unavailable) for
   /// a device that does not exist, and if the thread of a replica cannot be started; each local replica but the first
-  /// has one. If one rank throws, the other ranks get Error(unavailable) with the text of its
-  /// error.
+  /// has one. If one rank throws, the other ranks get Error(unavailable) with the text of its error, from the
+  /// constructor or from the next call on the strategy.
   explicit MultiWorkerMirroredStrategy(const Communicator& communicator, const MultiWorkerOptions& options = {});
 
  private:

@@ -8,6 +8,8 @@
 #include "base/phrases.hpp"
 #include "base/printable.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -24,7 +26,6 @@ namespace lockstep::detail {
 namespace {
 
 using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::array<std::pair<DType, std::string_view>, dtype_count> dtype_names{{
     {DType::f16, "F16"},
@@ -127,6 +128,9 @@ TensorEntry entry_of(const std::string& key, const Json& json, std::uint64_t dat
   return entry;
 }
 
+/// `text` as a string of JSON. Throws nlohmann::json::exception if it is not valid UTF-8.
+std::string quoted(const std::string& text) { return Json(text).dump(); }
+
 void read_metadata(const Json& json, std::map<std::string, std::string>& metadata, const std::string& file) {
   if (!json.is_object()) throw_error(Code::data_loss, "{}: __metadata__ is not an object; the file is damaged", file);
   for (const auto& [key, value] : json.items()) {
@@ -209,19 +213,27 @@ std::string format_header(SafetensorsHeader& header) {
                  [size](const TensorEntry& entry) { return size_of(entry.dtype) == size; });
   }
   header.tensors = std::move(sorted);
-  OrderedJson json = OrderedJson::object();
-  if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
+  // Not made of objects of the JSON library: it allocates while it frees these, which ends the process without memory.
+  std::string text = "{";
+  const auto add = [&text](const std::string& key, const std::string& value) {
+    text += fmt::format("{}{}:{}", text.size() > 1 ? "," : "", quoted(key), value);
+  };
+  if (!header.metadata.empty()) {
+    std::string members;
+    for (const auto& [key, value] : header.metadata)
+      members += fmt::format("{}{}:{}", members.empty() ? "" : ",", quoted(key), quoted(value));
+    add("__metadata__", "{" + members + "}");
+  }
   std::uint64_t next = 0;
   for (TensorEntry& entry : header.tensors) {
     entry.begin = next;
     next += static_cast<std::uint64_t>(entry.shape.element_count()) * size_of(entry.dtype);
     entry.end = next;
-    const auto extents = entry.shape.extents();
-    json[entry.name] = {{"dtype", safetensors_name(entry.dtype)},
-                        {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())},
-                        {"data_offsets", {entry.begin, entry.end}}};
+    add(entry.name,
+        fmt::format(R"({{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", safetensors_name(entry.dtype),
+                    fmt::join(entry.shape.extents(), ","), entry.begin, entry.end));
   }
-  std::string text = json.dump();
+  text += '}';
   text.append((data_alignment - (length_bytes + text.size()) % data_alignment) % data_alignment, ' ');
   std::string bytes;
   for (std::size_t i = 0; i < length_bytes; ++i) bytes += static_cast<char>(text.size() >> (8 * i) & 0xff);

@@ -31,7 +31,7 @@ OTHERS = {'const', 'auto', 'args', 'fn', 'strategy', 'replica', 'python3', 'test
           'numpy', 'load_file', 'signal', 'sbatch', 'value_or', 'push_back', 'emplace_back', 'posix_spawn', 'system',
           'popen', 'MPI_Init_thread', 'SECONDS', 'program', 'timeout', 'bin', 'true',
           'samples', 'dist', 'cout', 'colocate', 'zero_grad', 'set_num_threads', 'rate', 'mpi_comm', 'malloc', 'calloc', 'realloc', 'new', 'ALLOCATE',
-          'fork', 'posix_memalign'}
+          'fork', 'posix_memalign', 'bad_alloc', 'terminate'}
 
 
 def declared(source):

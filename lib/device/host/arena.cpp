@@ -164,8 +164,7 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
   while (bytes >= least_bytes) {
     if (ftruncate(file, static_cast<off_t>(bytes)) == 0) {
       if (std::byte* const data = map(file, bytes)) {
-        std::shared_ptr<SharedSegment> segment(
-            new SharedSegment(data, bytes, file, {new_nonce(), bytes, getpid(), file}));
+        std::shared_ptr<SharedSegment> segment = own(data, bytes, file, {new_nonce(), bytes, getpid(), file});
         if (!segment->populate(0, header_bytes)) {
           why = fmt::format("out of memory for {}", kind);
           return nullptr;
@@ -194,14 +193,26 @@ std::shared_ptr<SharedSegment> SharedSegment::open(const SegmentName& name, std:
   const bool is_right = pread(file, &nonce, sizeof(nonce), 0) == sizeof(nonce) && nonce == name.nonce;
   std::byte* const data = is_right ? map(file, name.bytes) : nullptr;
   if (data == nullptr) {
-    why = is_right ? fmt::format("cannot map {}: {}", path, std::strerror(errno))
+    const int error_number = errno;
+    close(file);
+    why = is_right ? fmt::format("cannot map {}: {}", path, std::strerror(error_number))
                    : fmt::format("{} is not the memory of that rank; the ranks may be in different process namespaces",
                                  path);
-    close(file);
     return nullptr;
   }
   close(file);
-  return std::shared_ptr<SharedSegment>(new SharedSegment(data, name.bytes, -1, name));
+  return own(data, name.bytes, -1, name);
+}
+
+std::shared_ptr<SharedSegment> SharedSegment::own(std::byte* data, std::size_t size, int file,
+                                                  const SegmentName& name) {
+  auto* const segment = new (std::nothrow) SharedSegment(data, size, file, name);
+  if (segment == nullptr) {
+    munmap(data, size);
+    if (file >= 0) close(file);
+    throw std::bad_alloc();
+  }
+  return std::shared_ptr<SharedSegment>(segment);  // deletes it if it throws
 }
 
 SharedSegment::~SharedSegment() {

@@ -72,6 +72,9 @@ class SharedSegment {
  private:
   SharedSegment(std::byte* data, std::size_t size, int file, const SegmentName& name) noexcept
       : data_(data), size_(size), file_(file), name_(name) {}
+  /// A segment that owns the mapping and, unless it is negative, `file`. Releases both if it throws std::bad_alloc.
+  [[nodiscard]] static std::shared_ptr<SharedSegment> own(std::byte* data, std::size_t size, int file,
+                                                          const SegmentName& name);
   [[nodiscard]] bool map_private(std::size_t offset, std::size_t bytes) noexcept;
 
   std::byte* data_;

@@ -8,6 +8,7 @@
 #include "collectives/make_communicator.hpp"
 #include "shortages/trial.hpp"
 #include "support/ranks.hpp"
+#include "transport/shm/node_group.hpp"
 
 #include <array>
 #include <atomic>
@@ -59,6 +60,17 @@ void duplicate(Rank& rank) {
 
 void self(Rank& rank) {
   rank.tries_alone([&] { static_cast<void>(self_communicator(minutes_to_fail())); });
+}
+
+/// The memory that processes of a node share.
+void shared_memory(Rank& rank) {
+  rank.tries_alone([] {
+    detail::ProcessGroupOffer offer(true);
+    const std::array members{offer.introduction(), offer.introduction()};
+    if (!offer.open(0, members)) return;
+    const auto group = offer.take();
+    group->reserve_inputs(1000);
+  });
 }
 
 void recover(Rank& rank) {
@@ -299,6 +311,7 @@ std::vector<Row> communicator_rows() {
   add("split", split);
   add("duplicate", duplicate);
   rows.push_back({"self_communicator", {0}, self});
+  rows.push_back({"shared_memory", {0}, shared_memory});
   add("recover", recover);
   add("all_reduce", all_reduce<How::blocking>);
   add("large_all_reduce", large_all_reduce);

@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
     channel.begin_operation();
     while (channel.poll_one()) use(channel, epoch);
-    while (channel.take_pair_message()) {}
+    while (channel.pair_message() != nullptr) channel.drop_pair_message();
     channel.enter_epoch(epoch + 1, {0, {}});
     use(channel, epoch + 1);
   }

@@ -17,6 +17,7 @@ limit=${2:?-max_total_time=SECONDS or -runs=INPUTS}
 shift 2
 # As many inputs are the same ones each time; a time is for new ones.
 case $limit in -runs=*) seed=1 ;; *) seed=0 ;; esac
+# shellcheck disable=SC2046
 [ $# -gt 0 ] || set -- $(cd "$corpus" && echo *)
 
 # ASan keeps freed memory in quarantine; a small quarantine makes the memory bound apply to what a parser really uses.

@@ -43,7 +43,7 @@ bool is_well_formed(std::span<const std::byte> bytes, int ranks) {
   ControlMessage control;
   std::memcpy(&control, bytes.data(), sizeof(control));
   const auto is_rank = [ranks](int rank) { return -1 <= rank && rank < ranks; };
-  return is_rank(control.traced) && is_rank(control.failure.rank) && control.failure.code <= Code::internal &&
+  return is_rank(control.traced) && control.failure.rank >= -1 && control.failure.code <= Code::internal &&
          control.failure.ends <= Ends::communicator_here &&
          std::all_of(control.awaited.begin(), control.awaited.end(), is_rank);
 }

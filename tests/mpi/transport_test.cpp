@@ -144,7 +144,7 @@ TEST(MpiTransport, takes_no_transfer_of_an_earlier_epoch_with_the_same_tag) {
   if (transport->rank() == 0) {
     data.fill(std::byte{2});
     EXPECT_TRUE(completes(*transport, transport->send(1, data)));
-  } else {
+  } else if (transport->rank() == 1) {
     EXPECT_TRUE(completes(*transport, transport->receive(0, data)));
     EXPECT_EQ(data.front(), std::byte{2});
   }

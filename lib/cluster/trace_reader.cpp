@@ -87,7 +87,10 @@ double RankTrace::nanoseconds(std::uint64_t stamp) const {
   const ClockReading& first = readings.front();
   const ClockReading& last = readings.back();
   const double ticks = static_cast<double>(last.stamp) - static_cast<double>(first.stamp);
-  const double rate = ticks > 0 ? static_cast<double>(last.nanoseconds - first.nanoseconds) / ticks : 1;
+  // without a sign, since a damaged file has any numbers
+  const auto time = static_cast<std::int64_t>(static_cast<std::uint64_t>(last.nanoseconds) -
+                                              static_cast<std::uint64_t>(first.nanoseconds));
+  const double rate = ticks > 0 ? static_cast<double>(time) / ticks : 1;
   // as integers first: a double cannot hold nanoseconds since the boot of the host together with a part
   const auto since = static_cast<std::int64_t>(stamp - first.stamp);
   return static_cast<double>(first.nanoseconds) + static_cast<double>(since) * rate;

@@ -34,12 +34,13 @@ namespace {
 constexpr const char* parent_name = "MPI_COMM_WORLD";
 
 /// The parent of all communicators over MPI_COMM_WORLD. The job owns this parent.
-Communicator job_communicator(detail::Job& job, const detail::Settings& settings) {
+Communicator job_communicator(const std::shared_ptr<detail::Job>& shared, const detail::Settings& settings) {
+  detail::Job& job = *shared;
   const detail::MutexLock lock(job.mutex);
   if (!job.attachment) {
     const ReplicaLayout one_each(std::vector<int>(job.nodes.leaders.size(), 1));
     job.attachment = std::make_shared<Communicator>(CommunicatorAccess::make_internal(
-        detail::make_job_transport(job, settings.share_memory), {.name = parent_name}, one_each));
+        detail::make_job_transport(shared, settings.share_memory), {.name = parent_name}, one_each));
   }
   return *std::static_pointer_cast<Communicator>(job.attachment);
 }
@@ -85,7 +86,7 @@ Communicator make_over(MPI_Comm comm, const CommunicatorOptions& options, std::s
   const auto warn_after = options.warn_after.value_or(std::min(settings.warn_after, fail_after));
   const auto job = detail::job_of_this_process();
   if (job && comm == MPI_COMM_WORLD) {
-    return CommunicatorAccess::duplicate(job_communicator(*job, settings), options,
+    return CommunicatorAccess::duplicate(job_communicator(job, settings), options,
                                          {"world_communicator", std::source_location(), warn_after, fail_after});
   }
   std::optional<Error> error;  // of this rank alone, so the others get it from the communicator

@@ -15,6 +15,7 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace parts {
@@ -31,7 +32,8 @@ class Part {
       case '7':
       case '9': create({.finalize_after = std::chrono::seconds(action - '0')}); break;
       case '-': environment_.reset(); break;
-      case 's': sum(); break;
+      case 's': sum({}); break;
+      case 'l': sum(std::chrono::milliseconds(300)); break;
       case 'x': throw_through(); break;
       default: return false;
     }
@@ -43,11 +45,13 @@ class Part {
     environment_.emplace(options,
                          std::source_location::current());  // otherwise the place would be in a standard header
   }
-  void sum() {
+  /// Rank 1 keeps its communicator for as long as `lateness`.
+  void sum(std::chrono::milliseconds lateness) {
     const lockstep::Communicator all = lockstep::world_communicator({.name = name_});
     std::array<double, 2> values{all.rank() + 1.0, 1.0};
     all.all_reduce(values, lockstep::ReduceOp::sum);
     if (all.rank() == 0) std::printf("%s: sum %g of %g ranks\n", name_.c_str(), values[0], values[1]);
+    if (all.rank() == 1) std::this_thread::sleep_for(lateness);
   }
   /// An exception destroys an Environment of this part.
   static void throw_through() {

@@ -36,7 +36,7 @@ def is_right(steps, parts=(), **variables):
         text = output_of(steps, **variables)
         words = steps.split()
         for part, name in (("m", "main"), ("a", "a"), ("b", "b")):
-            wanted = words.count(f"{part}s")
+            wanted = words.count(f"{part}s") + words.count(f"{part}l")
             expect(text.count(f"{name}: {SUM}") == wanted, f"not {wanted} sums of {name}:\n{text}")
         expect(text.count("MPI: sum 3") == words.count("sum"), f"sums of MPI are wrong or missing:\n{text}")
         expect(text.count("MPI has been finalized") == 1, f"MPI is finalized too early, or not:\n{text}")
@@ -100,6 +100,7 @@ CASES = [
     ("a library whose Environment does not delay the end", is_right("bp m+ bs ms m-")),
     ("a library that comes and goes", is_right("m+ a+ as a- a+ as a- ms m-")),
     ("a program that initializes MPI by itself", is_right("init a+ m+ as m- as a- m+ ms m- sum finalize")),
+    ("a rank still has a communicator when the other one ends its Environment", is_right("init m+ ml m- al m+ ml m- as finalize")),
     ("an exception destroys the Environment of a library only", is_right("m+ ax ms m-")),
     ("options that differ from those of the first are refused", differing_options_are_refused),
     ("two copies of lockstep are refused, with the path of each", copies_are_refused),

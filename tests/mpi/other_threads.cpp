@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests on threads other than the main thread, at MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED: by
+// Requests and communicators on threads other than the main thread, at MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED: by
 // MPI's profiling interface, no such thread calls MPI, and no operation is lost. Prints a line and exits with 1 for
 // each rule that is broken.
 
@@ -136,14 +136,24 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 77;
   }
+  std::vector<float> values(1000, 1.0F);
   {
     const lockstep::Environment environment(argc, argv);
     const Communicator communicator = lockstep::world_communicator();
     wait_on_another_thread(communicator);
     destroy_request_on_another_thread(communicator);
     refuse_message_on_another_thread(communicator);
+    std::optional<Communicator> without_operations(communicator.duplicate({}));
+    on_another_thread([&] { without_operations.reset(); });
+    std::optional<Communicator> other(communicator.duplicate({}));
+    std::optional<Request> request(other->all_reduce_async(values, ReduceOp::sum));
+    on_another_thread([&] {
+      request.reset();
+      other.reset();
+    });
     communicator.barrier();
   }
   MPI_Finalize();
+  expect(values[999] == 2.0F, "the operations of a communicator that another thread has destroyed complete");
   return broken_rules == 0 ? 0 : 1;
 }

@@ -43,12 +43,12 @@ std::uint64_t Tags::epochs() const noexcept {
 }
 
 Context::~Context() {
-  if (is_borrowed_ || !abandoned_.empty()) comm_.release();
+  if (owner_ != nullptr || !abandoned_.empty()) comm_.release();
 }
 
-std::shared_ptr<Context> Context::borrow(MPI_Comm comm) {
+std::shared_ptr<Context> Context::borrow(MPI_Comm comm, std::shared_ptr<const void> owner) {
   auto context = std::make_shared<Context>(mpi::Comm::adopt(comm));
-  context->is_borrowed_ = true;
+  context->owner_ = std::move(owner);
   return context;
 }
 

@@ -57,8 +57,9 @@ class Context {
   Context& operator=(const Context&) = delete;
   /// Frees the communicator, unless it is borrowed or an abandoned duplicate of it is unfinished.
   ~Context();
-  /// Makes a context of a communicator that its owner frees later.
-  [[nodiscard]] static std::shared_ptr<Context> borrow(MPI_Comm comm);
+  /// Makes a context of a communicator that `owner` frees. The context keeps `owner`, since a closed endpoint may still
+  /// receive on the communicator when the job has ended.
+  [[nodiscard]] static std::shared_ptr<Context> borrow(MPI_Comm comm, std::shared_ptr<const void> owner);
 
   [[nodiscard]] MPI_Comm comm() const noexcept { return comm_.get(); }
   [[nodiscard]] const mpi::Comm& get() const noexcept { return comm_; }
@@ -80,8 +81,8 @@ class Context {
   void abandon_duplicate(std::unique_ptr<mpi::PendingDuplicate> duplicate) noexcept;
 
  private:
+  std::shared_ptr<const void> owner_;  // of comm_; null: this object is the owner
   mpi::Comm comm_;
-  bool is_borrowed_ = false;
   std::uint64_t duplicates_ = 0;
   std::deque<std::unique_ptr<mpi::PendingDuplicate>> abandoned_;
   Mutex mutex_;

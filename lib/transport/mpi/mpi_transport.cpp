@@ -527,15 +527,15 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, 
   return group->take();
 }
 
-std::unique_ptr<Transport> make_job_transport(const Job& job, bool share_memory) {
-  std::vector<int> all_ranks(job.nodes.leaders.size());
+std::unique_ptr<Transport> make_job_transport(const std::shared_ptr<const Job>& job, bool share_memory) {
+  std::vector<int> all_ranks(job->nodes.leaders.size());
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
   constexpr std::size_t segment_bytes = std::size_t{1} << 30;
-  MpiRanks ranks{Context::borrow(job.comm.get()),
+  MpiRanks ranks{Context::borrow(job->comm.get(), job),
                  std::move(all_ranks),
-                 job.nodes.leaders,
-                 job.processes,
-                 job.comm.rank(),
+                 job->nodes.leaders,
+                 job->processes,
+                 job->comm.rank(),
                  0,
                  true,
                  share_memory,

@@ -27,8 +27,7 @@ namespace lockstep::detail {
                                                             const CreationLimits& limits = {});
 
 /// Makes a transport over the ranks of `job` that uses messages only. All groups that are made from this transport
-/// contain all of its ranks, in the same order. There is at most one such transport. It must be destroyed before the
-/// job. Local.
-[[nodiscard]] std::unique_ptr<Transport> make_job_transport(const Job& job, bool share_memory);
+/// contain all of its ranks, in the same order. There is at most one such transport. It keeps the job. Local.
+[[nodiscard]] std::unique_ptr<Transport> make_job_transport(const std::shared_ptr<const Job>& job, bool share_memory);
 
 }  // namespace lockstep::detail

@@ -64,9 +64,7 @@ class Folder {
   Folder& operator=(const Folder&) = delete;
   ~Folder() { ::close(file_); }
   void sync() const {
-    // EINVAL: this file system does not support fsync on directories, and does not need such a call
-    if (uninterrupted([&] { return ::fsync(file_); }) != 0 && errno != EINVAL)
-      throw FileError("flush to disk (fsync)", errno);
+    if (const int error_number = sync_names(file_)) throw FileError("flush to disk (fsync)", error_number);
   }
 
  private:
@@ -79,6 +77,11 @@ FileError::FileError(const char* action, int error_number, const std::string& re
     : std::runtime_error(reason.empty() ? std::generic_category().message(error_number) : reason),
       action_(action),
       error_number_(error_number) {}
+
+int sync_names(int descriptor) noexcept {
+  // EINVAL: this file system does not support fsync on directories, and does not need such a call
+  return uninterrupted([&] { return ::fsync(descriptor); }) == 0 || errno == EINVAL ? 0 : errno;
+}
 
 void require_regular_file(const std::string& path) {
   refuse_special_file(path, false);

@@ -30,6 +30,10 @@ class FileError : public std::runtime_error {
   int error_number_;
 };
 
+/// Returns 0 when the names in the directory that `descriptor` has opened are on the disk, else the number of the
+/// error.
+[[nodiscard]] int sync_names(int descriptor) noexcept;
+
 /// Throws FileError if something at `path` is not a regular file. A symbolic link is not, whatever it points to.
 void require_regular_file(const std::string& path);
 

@@ -74,7 +74,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 }
 
 /// Names of the entries of a directory, without "." and "..". Not by std::filesystem::directory_iterator, which ends
-/// the process in libstdc++ if there is no memory.
+/// the process in libstdc++ if an allocation fails.
 std::vector<std::string> names_in(const Path& directory) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(directory.c_str()), ::closedir);
   if (entries == nullptr) throw_system_error("read the directory", directory, errno);
@@ -266,8 +266,8 @@ File File::open_directory(const Path& path) {
 }
 
 void File::sync_directory() {
-  // EINVAL: this file system does not support fsync on directories, and does not need such a call
-  if (::fsync(descriptor_) != 0 && errno != EINVAL) throw_system_error("flush to disk (fsync)", path_, errno);
+  if (const int error_number = sync_names(descriptor_))
+    throw_system_error("flush to disk (fsync)", path_, error_number);
 }
 
 void put_in_place(const Path& from, const Path& to) {

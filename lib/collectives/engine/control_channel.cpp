@@ -56,17 +56,6 @@ void ControlChannel::poll() {
   while (poll_one()) {}
 }
 
-void ControlChannel::poll_while_abandoning() {
-  is_abandoning_ = true;
-  try {
-    poll();
-  } catch (...) {
-    is_abandoning_ = false;
-    throw;
-  }
-  is_abandoning_ = false;
-}
-
 bool ControlChannel::poll_one() {
   for (; !untold_.empty() && untold_.back().second < epoch_; untold_.pop_back())
     tell_end(untold_.back().first, untold_.back().second);
@@ -107,7 +96,7 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     return;
   }
   note(received.source, control);
-  // last, so that nothing is noted twice if there is no memory
+  // last, so that nothing is noted twice if an allocation fails
   if (control.kind == ControlKind::death) {
     gone_ranks_.push_back({control.failure.rank, false, text_of(control.failure), control.epoch, control.sequence});
     return;
@@ -318,6 +307,7 @@ std::int64_t ControlChannel::last_sequence(int rank) const { return peer(rank).s
 
 void ControlChannel::enter_epoch(std::uint64_t epoch, EpochEnd end) {
   epoch_ = epoch;
+  is_abandoning_ = false;
   ends_.insert_or_assign(epoch - 1, std::move(end));
   if (ends_.size() > kept_ends) ends_.erase(ends_.begin());
   const auto is_old = [&](const auto& each) { return each.header.epoch < epoch; };

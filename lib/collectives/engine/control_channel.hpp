@@ -35,14 +35,14 @@ class ControlChannel {
  public:
   explicit ControlChannel(Transport& transport);
 
-  /// Receives all messages that have arrived. If there is no memory for a message, throws std::bad_alloc; the next call
-  /// goes on with that message.
+  /// Receives all messages that have arrived. If an allocation fails, throws std::bad_alloc; the next call goes on with
+  /// the same message.
   void poll();
-  /// As `poll`, while this rank abandons the operation that ends the epoch: a rank whose heartbeat of this epoch
-  /// arrives is told, by the first `poll` of the next epoch, how the epoch has ended.
-  void poll_while_abandoning();
   /// As `poll`, for one message. Returns false if none has arrived.
   bool poll_one();
+  /// This rank abandons the operation that ends the epoch: a rank whose heartbeat of this epoch arrives from now on is
+  /// told, by the first `poll` of the next epoch, how the epoch has ended.
+  void begin_abandoning() noexcept { is_abandoning_ = true; }
 
   /// `message` is an AgreementHeader, followed by the data that travels with the agreement.
   void send_header(int target, std::span<const std::byte> message) { transport_.post(target, message); }
@@ -89,7 +89,7 @@ class ControlChannel {
   };
   [[nodiscard]] bool has_pair_messages() const noexcept { return !pair_messages_.empty(); }
   /// The PairMessage that arrived first; null if there is none. It stays until `drop_pair_message`, so that it is not
-  /// lost if there is no memory to handle it.
+  /// lost if an allocation fails.
   [[nodiscard]] const PairMessage* pair_message() const noexcept {
     return pair_messages_.empty() ? nullptr : &pair_messages_.front();
   }
@@ -215,8 +215,8 @@ class ControlChannel {
   std::vector<SummaryMessage> summaries_;
   std::deque<PairMessage> pair_messages_;
   std::vector<Gone> gone_ranks_;
-  std::optional<ReceivedMessage> unsorted_;            // kept if there is no memory: a message is received only once
-  bool is_abandoning_ = false;                         // inside of poll_while_abandoning
+  std::optional<ReceivedMessage> unsorted_;            // kept if an allocation fails: a message is received only once
+  bool is_abandoning_ = false;                         // from begin_abandoning to enter_epoch
   std::vector<std::pair<int, std::uint64_t>> untold_;  // ranks to be told how an epoch has ended
   std::map<std::uint64_t, EpochEnd> aborts_;           // by epoch: the abort with the lowest sequence number
   std::map<std::uint64_t, Failure> losses_;            // by epoch: the first loss, which `aborts_` may not have

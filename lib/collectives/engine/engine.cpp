@@ -381,7 +381,7 @@ void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& 
                          const std::source_location& where) {
   if (is_forked_copy() || !this_thread_may_call()) return;
   const MutexLock lock(mutex_);
-  // first, so that later calls of both ranks match even if there is no memory for the text
+  // first, so that later calls of both ranks match even if the text cannot be allocated
   const std::int64_t number = pairs_.skip(role, rank);
   pairs_.refuse(role, rank, number,
                 {Code::unavailable,

@@ -166,7 +166,7 @@ class Engine final : private JobMember {
   struct Continuation {
     std::shared_ptr<Operation> operation;
     std::function<void(const Error*)> callback;
-    std::optional<Error> error = std::nullopt;  // of `operation`, when it is done; none if there is no memory for it
+    std::optional<Error> error = std::nullopt;  // of `operation`, when it is done; none if its allocation fails
   };
 
   /// An operation of `keep_until_done`.

@@ -203,7 +203,7 @@ bool PairChannel::lacks_memory_for_long() noexcept {
   return now - *lacks_memory_since_ > options_.fail_after;
 }
 
-/// Handles a message. If there is no memory, it throws, and the message is handled again later: what has been done for
+/// Handles a message. If an allocation fails, it throws, and the message is handled again later: what has been done for
 /// it by then is not done twice, or changes nothing.
 void PairChannel::take(int source, const ControlMessage& message, Workspace& workspace) {
   Peer& peer = peers_[source];

@@ -174,7 +174,8 @@ void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
 
 bool Watchdog::answer_while_abandoning(std::uint64_t epoch, int member, bool is_news) {
   if (!transport_.is_alive()) return false;
-  control_.poll_while_abandoning();
+  control_.begin_abandoning();
+  control_.poll();
   const auto latest = control_.latest_heartbeat();
   const bool is_asked = latest > answered_ && latest > std::pair(epoch, queue_.sequence());
   if (!is_asked && !control_.is_probed() && !is_news) return false;

@@ -57,7 +57,8 @@ TEST(ControlChannel, tells_a_rank_that_asks_while_this_one_abandons_the_operatio
   std::deque<ControlChannel> channels;
   for (const auto& end : ends) channels.emplace_back(*end);
   channels[0].send_heartbeat(0, 3, {});
-  channels[1].poll_while_abandoning();
+  channels[1].begin_abandoning();
+  channels[1].poll();
   channels[0].poll();
   EXPECT_EQ(channels[0].abort_record(0, 3), nullptr);
   channels[1].enter_epoch(1, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts the allocations of a program through `new`, or makes one fail. Include it in one source of a program only: it
+// Counts the allocations of a program through `new`, or makes some fail. Include it in one source of a program only: it
 // replaces the operators.
 
 #pragma once
@@ -16,10 +16,21 @@ namespace {
 std::atomic<long> allocations{0};
 /// Number of allocations of this thread before the one that fails; negative: none fails.
 thread_local long allocations_before_failure = -1;
+/// How many fail, one after the other.
+thread_local long failures_in_a_row = 1;
 
 }  // namespace
 
 void lockstep::test::at_allocation() {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  if (allocations_before_failure >= 0 && allocations_before_failure-- == 0) throw std::bad_alloc();
+  if (allocations_before_failure < 0) return;
+  if (allocations_before_failure > 0) {
+    --allocations_before_failure;
+    return;
+  }
+  if (--failures_in_a_row == 0) {
+    allocations_before_failure = -1;
+    failures_in_a_row = 1;
+  }
+  throw std::bad_alloc();
 }

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
 #include <iterator>
 #include <new>
@@ -618,12 +619,9 @@ void Engine::run_progress(const std::stop_token& stop) {
 }
 
 void Engine::drive_pairs() {
-  const auto fail = [this](Code code, std::string text) LOCKSTEP_REQUIRES(mutex_) {
-    pairs_.fail_all({code, std::move(text), {transport_->rank(), -1, {}, -1}});
-  };
   try {
     if (!transport_->is_alive()) {
-      fail(Code::failed_precondition, "MPI was finalized before the message was received");
+      pairs_.fail_all(Code::failed_precondition, "MPI was finalized before the message was received");
       return;
     }
     control_.poll();
@@ -634,17 +632,19 @@ void Engine::drive_pairs() {
       if (now - one.since > Presence::message_time) pairs_.fail_gone(one.rank, one.has_left, one.text);
     }
   } catch (const Error& error) {
-    fail(error.code(), error.text());
+    pairs_.fail_all(error.code(), error.text());
   } catch (const std::bad_alloc&) {  // nothing is lost: the next call goes on
-    if (pairs_.lacks_memory_for_long()) fail(Code::unavailable, "out of memory");
+    if (pairs_.lacks_memory_for_long()) pairs_.fail_all(Code::unavailable, "out of memory");
   } catch (const std::exception& error) {
-    fail(Code::internal, error.what());
+    pairs_.fail_all(Code::internal, error.what());
   }
 }
 
 void Engine::drive() {
   if (!pairs_.is_empty() || control_.has_pair_messages()) drive_pairs();
-  if (!queue_.is_empty()) {
+  if (untold_since_) {
+    stop_head(std::bad_alloc());
+  } else if (!queue_.is_empty()) {
     try {
       drive_head();
     } catch (const std::exception& error) {
@@ -782,15 +782,27 @@ void Engine::finish_head(const SharedError& error) {
 void Engine::stop_head(const std::exception& error) {
   const auto* const ours = dynamic_cast<const Error*>(&error);
   const bool is_shortage = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  const Failure failure{
-      ours != nullptr ? ours->code() : (is_shortage ? Code::unavailable : Code::internal),
-      ours != nullptr ? ours->text() : fmt::format("{}{}", is_shortage ? "out of memory: " : "", error.what()),
-      queue_.context_of(transport_->rank())};
-  // no data moves before the agreement; after the agreement, some operations that throw do not know which of their data
-  // still moves
-  const bool is_known = !queue_.is_empty() && (!queue_.head().is_agreed() || queue_.head().survives_faults());
-  if (!is_known) epoch_.lose(failure);
-  epoch_.end_everywhere(failure);
+  try {
+    const int rank = transport_->rank();
+    std::string text = fmt::format("rank {} failed: {}{}", rank, is_shortage ? "out of memory: " : "",
+                                   ours != nullptr ? ours->text() : error.what());
+    if (!queue_.is_empty()) text = fmt::format("{}: {}", queue_.text_of(queue_.head()), text);
+    const Failure failure{ours != nullptr ? ours->code() : (is_shortage ? Code::unavailable : Code::internal),
+                          std::move(text), queue_.context_of(rank)};
+    // no data moves before the agreement; after the agreement, some operations that throw do not know which of their
+    // data still moves
+    const bool is_known = !queue_.is_empty() && (!queue_.head().is_agreed() || queue_.head().survives_faults());
+    if (!is_known) epoch_.lose(failure);
+    epoch_.end_everywhere(failure);
+    untold_since_.reset();
+  } catch (const std::bad_alloc&) {
+    const Clock::time_point now = Clock::now();
+    if (!untold_since_) untold_since_ = now;
+    if (now - *untold_since_ <= options_.fail_after) return;
+    log_line(
+        "for the whole deadline of an operation, there was no memory for the text of its error: this process ends");
+    std::abort();
+  }
 }
 
 // ---- failures

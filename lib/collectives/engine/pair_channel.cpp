@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <new>
+#include <string_view>
 #include <utility>
 
 namespace lockstep::detail {
@@ -115,7 +116,11 @@ bool PairOperation::abandon(Transport& transport) noexcept {
 }
 
 PairChannel::PairChannel(Transport& transport, ControlChannel& control, Recorder& recorder, Options options)
-    : transport_(transport), control_(control), recorder_(recorder), options_(std::move(options)) {}
+    : transport_(transport),
+      control_(control),
+      recorder_(recorder),
+      options_(std::move(options)),
+      out_of_memory_(error_of_this_rank(Code::unavailable, "out of memory")) {}
 
 void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
   const int rank = operation->peer();
@@ -411,8 +416,11 @@ void PairChannel::fail_gone(int rank, bool has_left, const std::string& text) {
   }
 }
 
-void PairChannel::fail_all(const Failure& failure) {
-  const SharedError error = error_of(failure);
+void PairChannel::fail_all(Code code, std::string_view text) noexcept {
+  SharedError error = out_of_memory_;
+  try {
+    error = error_of_this_rank(code, text);
+  } catch (const std::bad_alloc&) {}
   for (auto& [rank, peer] : peers_) {
     while (!peer.sends.empty()) finish(peer.sends, peer.sends.begin()->first, error);
     while (!peer.receives.empty()) finish(peer.receives, peer.receives.begin()->first, error);
@@ -456,6 +464,12 @@ Failure PairChannel::failure_of_pair(Code code, const PairOperation& operation, 
   return {code,
           fmt::format("{}{}: {}", text_of(operation, number, code == Code::mismatch ? "message" : ""), call, why),
           {operation.peer(), -1, operation_name(operation.descriptor()), number}};
+}
+
+SharedError PairChannel::error_of_this_rank(Code code, std::string_view text) const {
+  const int rank = transport_.rank();
+  return std::make_shared<const Error>(code, fmt::format("{}: rank {} failed: {}", options_.name, rank, text),
+                                       ErrorContext{.rank = rank});
 }
 
 Failure PairChannel::failure_of_shortage(const PairOperation& operation, std::int64_t number) const {

@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::detail {
@@ -95,8 +96,8 @@ class PairChannel {
   /// has destroyed its communicator (`has_left`), messages on which both ranks had agreed do not fail, since `rank`
   /// completed them before.
   void fail_gone(int rank, bool has_left, const std::string& text);
-  /// Fails all pending sends and receives.
-  void fail_all(const Failure& failure);
+  /// Fails all pending sends and receives. Their error has `text`, or another one if there is no memory for it.
+  void fail_all(Code code, std::string_view text) noexcept;
   /// The wait in the pending send or receive `operation`, if it began before `limit`.
   [[nodiscard]] std::optional<WaitElsewhere> wait_in(const Operation& operation, Clock::time_point limit) const;
   /// Whether no send or receive is pending.
@@ -147,6 +148,8 @@ class PairChannel {
                                     std::string_view kind = {}) const;
   [[nodiscard]] Failure failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
                                         const std::string& why) const;
+  /// An error of all pending sends and receives.
+  [[nodiscard]] SharedError error_of_this_rank(Code code, std::string_view text) const;
   [[nodiscard]] Failure failure_of_shortage(const PairOperation& operation, std::int64_t number) const;
 
   Transport& transport_;
@@ -159,6 +162,7 @@ class PairChannel {
   std::size_t under_way_ = 0;
   DrivingClock clock_;
   std::optional<Clock::time_point> lacks_memory_since_;
+  const SharedError out_of_memory_;
   std::optional<Clock::time_point> warned_at_;
 };
 

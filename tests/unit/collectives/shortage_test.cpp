@@ -30,9 +30,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Calls `call` with allocation `k` of this thread failing; negative: none. Returns whether the call has come to it.
-bool lacks_memory(long k, FunctionRef<void()> call) {
+/// Calls `call` with allocation `k` of this thread failing, and those after it if there are several `in_a_row`;
+/// negative: none. Returns whether the call has come to it.
+bool lacks_memory(long k, FunctionRef<void()> call, long in_a_row = 1) {
   allocations_before_failure = k;
+  failures_in_a_row = in_a_row;
   try {
     call();
   } catch (const std::bad_alloc&) {
@@ -40,7 +42,9 @@ bool lacks_memory(long k, FunctionRef<void()> call) {
     if (k < 0) throw;
     EXPECT_EQ(error.code(), Code::unavailable) << error.what();
   }
-  return std::exchange(allocations_before_failure, -1) < 0 && k >= 0;
+  const bool has_failed = std::exchange(allocations_before_failure, -1) < 0 || failures_in_a_row < in_a_row;
+  failures_in_a_row = 1;
+  return has_failed && k >= 0;
 }
 
 /// What ranks do with their transports; `k`: the allocation that fails, of the rank that lacks memory; else negative.
@@ -170,6 +174,65 @@ TEST(Shortage, in_the_start_of_a_transfer_leaves_later_transfers_alone) {
     EXPECT_EQ(ends[0]->count().completed, 1U);
     EXPECT_EQ(ends[0]->count().moved_bytes, ends[0]->count().started_bytes);
   }
+}
+
+/// Rank 0 lacks memory for several allocations in a row in `call`, also for what it tells the others: nothing of the
+/// call is left behind, and the next ones are right.
+void check_rows_of_failures(const std::vector<int>& node_leaders,
+                            FunctionRef<void(Communicator&, std::span<float>)> call) {
+  for (const long in_a_row : {2L, 3L, 7L, 40L}) {
+    bool has_failed = true;
+    for (long k = 0; has_failed; ++k) {
+      auto transports = detail::make_loopback_transports(node_leaders, true);
+      std::vector<std::jthread> ranks;
+      for (auto& transport : transports) {
+        ranks.emplace_back([&, own = std::move(transport)]() mutable {
+          const int rank = own->rank();
+          Communicator comm = CommunicatorAccess::make(std::move(own), short_deadline(10'000));
+          {
+            std::vector<float> values(1000, 1.0F);
+            const auto make_call = [&] { call(comm, values); };
+            if (rank == 0) {
+              has_failed = lacks_memory(k, make_call, in_a_row);
+            } else if (const auto error = thrown_by(make_call)) {
+              // a rank that could not tell the others goes on without them
+              EXPECT_TRUE(error->code() == Code::mismatch || error->rank() == 0) << error->what();
+            }
+          }
+          const auto recover = [&] { static_cast<void>(comm.recover()); };
+          while (thrown_by(recover)) {}
+          std::vector<float> values(1000, 1.0F);
+          comm.all_reduce(values, ReduceOp::sum);
+          EXPECT_EQ(values, std::vector<float>(1000, 3.0F)) << "allocations " << k << " and later";
+        });
+      }
+    }
+  }
+}
+
+TEST(Shortage, of_several_allocations_in_a_reduction) {
+  const auto all_reduce = [](Communicator& comm, std::span<float> values) { comm.all_reduce(values, ReduceOp::sum); };
+  check_rows_of_failures({0, 0, 0}, all_reduce);
+  check_rows_of_failures({0, 1, 1}, all_reduce);
+}
+
+TEST(Shortage, of_several_allocations_in_an_asynchronous_gather) {
+  check_rows_of_failures({0, 0, 2}, [](Communicator& comm, std::span<float> values) {
+    comm.all_gather_async(std::span<const float>(values.first(200)), values.last(600)).wait();
+  });
+}
+
+TEST(Shortage, of_several_allocations_in_messages) {
+  check_rows_of_failures({0, 1, 1}, [](Communicator& comm, std::span<float> values) {
+    if (comm.rank() == 0) {
+      comm.send(std::span<const float>(values), 1);
+      comm.recv(values, 2);
+    } else if (comm.rank() == 1) {
+      comm.recv(values, 0);
+    } else {
+      comm.send(std::span<const float>(values), 0);
+    }
+  });
 }
 
 /// Rank 0 lacks memory for allocation 0, 1, ... of its end of a message. The message fails on both ends at once, or on

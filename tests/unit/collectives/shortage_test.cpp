@@ -17,6 +17,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <span>
@@ -184,6 +185,7 @@ void check_rows_of_failures(const std::vector<int>& node_leaders,
     bool has_failed = true;
     for (long k = 0; has_failed; ++k) {
       auto transports = detail::make_loopback_transports(node_leaders, true);
+      std::latch calls(static_cast<std::ptrdiff_t>(transports.size()));
       std::vector<std::jthread> ranks;
       for (auto& transport : transports) {
         ranks.emplace_back([&, own = std::move(transport)]() mutable {
@@ -199,6 +201,7 @@ void check_rows_of_failures(const std::vector<int>& node_leaders,
               EXPECT_TRUE(error->code() == Code::mismatch || error->rank() == 0) << error->what();
             }
           }
+          calls.arrive_and_wait();  // a rank that could not tell the others may not wait for them in recover until then
           const auto recover = [&] { static_cast<void>(comm.recover()); };
           while (thrown_by(recover)) {}
           std::vector<float> values(1000, 1.0F);

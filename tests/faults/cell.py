@@ -22,6 +22,7 @@ import hosts  # noqa: E402
 
 MARK = 'FAULTS_CELL'  # set in the environment of every process of the job
 SHARED_MEMORY_BYTES = {'shm-full': '64k'}
+SMALL_BYTES = 32 << 20
 CUT_SECONDS = 1
 NO_SHARED_MEMORY = """
 mkdir "$1" && mount -t tmpfs none "$1" && mkdir "$1/pts" && ln -s /proc/self/fd "$1/fd" && mount --rbind /dev/pts "$1/pts" &&
@@ -41,6 +42,12 @@ class Job:
         self.event = None  # time and process id
         self.acted = False
         self.result = {'hang': False, 'launcher_stays': False, 'left': []}
+        self.group = None
+        if cell['event'] == 'memory-group':
+            self.group = os.path.join(cell['groups']['folder'], 'lockstep-' + os.path.basename(folder))
+            os.mkdir(self.group)
+            with open(os.path.join(self.group, cell['groups']['limit']), 'w', encoding='ascii') as file:
+                file.write(str(SMALL_BYTES))
 
     def arguments(self):
         cell = self.cell
@@ -56,7 +63,7 @@ class Job:
         if self.cell['event'] == 'shm-full' and not is_full:  # messages of Open MPI do not reserve their pages: SIGBUS
             mpi = {f'OMPI_MCA_btl_{name}_backing_directory': os.path.join(self.folder, 't') for name in ('vader', 'sm')}
         return {**os.environ, **mpi, 'LOCKSTEP_TIMEOUT': f'{fail / 3:g},{fail:g}', 'LOCKSTEP_RECORDER': f'512,{self.folder}/records',
-                MARK: self.folder, 'TMPDIR': os.path.join(self.folder, 't')}
+                MARK: self.folder, 'TMPDIR': os.path.join(self.folder, 't'), 'FAULTS_GROUP': self.group or ''}
 
     def start(self):
         ranks = ['-n', str(sum(self.cell['ranks']))]
@@ -178,6 +185,8 @@ class Job:
             with open(file, encoding='ascii') as words:
                 codes[int(file.rsplit('.', 1)[1])] = int(words.read() or -1)
         self.result['left'] += self.files_left()
+        if self.group:
+            os.rmdir(self.group)
         with open(os.path.join(self.folder, 'log'), encoding='utf-8', errors='replace') as text:
             self.result.update(ranks=ranks, codes=codes, event=self.event and self.event[0], log=text.read()[-6000:])
         return self.result
@@ -258,6 +267,12 @@ def prepare_shared_memory(cell, folder):
         hosts.run('sh', '-c', NO_SHARED_MEMORY, 'sh', os.path.join(folder, 'dev'))
 
 
+def prepare_disk(folder):
+    checkpoints = os.path.join(folder, 'checkpoints')
+    os.mkdir(checkpoints)
+    hosts.run('mount', '-t', 'tmpfs', '-o', f'size={SMALL_BYTES}', 'none', checkpoints)
+
+
 def run_in(cell, folder):
     os.mkdir(os.path.join(folder, 't'))
     if len(cell['ranks']) > 1:
@@ -269,6 +284,8 @@ def run_in(cell, folder):
             return job.collect()
     if cell['sandbox']:
         prepare_shared_memory(cell, folder)
+        if cell['event'] == 'disk-full':
+            prepare_disk(folder)
     job = Job(cell, folder)
     job.start()
     job.watch()
@@ -285,8 +302,8 @@ def main():
         result = run_in(cell, folder)
     finally:
         os.chdir('/')
-        for device_folder in glob.glob(os.path.join(folder, 'dev*')):
-            subprocess.run(['umount', '--recursive', '--lazy', device_folder], capture_output=True, check=False)
+        for mounted in [*glob.glob(os.path.join(folder, 'dev*')), os.path.join(folder, 'checkpoints')]:
+            subprocess.run(['umount', '--recursive', '--lazy', mounted], capture_output=True, check=False)
         if os.environ.get('FAULTS_KEEP'):
             print(f'kept {folder}', file=sys.stderr)
         else:

@@ -7,7 +7,10 @@
 #include <lockstep/device/tensor.hpp>
 
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,6 +29,7 @@ namespace faults {
 namespace {
 
 constexpr auto shared_memory_file = "/dev/shm/filler";
+constexpr uid_t user_without_processes = 65533;
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -47,12 +51,39 @@ void die_by(int signal) {
   pause();
 }
 
+/// The kernel ends this process, when it exceeds the limit of the control group that the driver has made.
+[[noreturn]] void exceed_memory_group() {
+  if (const char* const group = std::getenv("FAULTS_GROUP")) std::ofstream(std::string(group) + "/cgroup.procs") << 0;
+  constexpr std::size_t block_bytes = std::size_t{1} << 20;
+  std::vector<std::vector<char>> blocks;
+  while (blocks.size() < 256) blocks.emplace_back(block_bytes, 'x');
+  std::fputs("the control group has no limit of memory\n", stderr);
+  _exit(99);
+}
+
+/// Limits on processes do not hold for the superuser. The calling thread becomes another user, who keeps all rights but
+/// those to exceed the limit.
+void leave_superuser() {
+  if (geteuid() != 0) return;
+  prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
+  // of this thread only: a function of the C library would be one of all threads
+  const auto user = static_cast<long>(user_without_processes);
+  if (syscall(SYS_setresuid, user, user, user) != 0) return;  // in a namespace, whose superuser has the limit
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> rights{};
+  syscall(SYS_capget, &header, rights.data());
+  rights[0].permitted &= ~((1U << CAP_SYS_RESOURCE) | (1U << CAP_SYS_ADMIN));
+  for (auto& half : rights) half.effective = half.permitted;
+  if (syscall(SYS_capset, &header, rights.data()) != 0) std::perror("capset");
+  prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // other ranks read the memory of this process
+}
+
 }  // namespace
 
 struct Events::Taken {
   std::vector<lockstep::Tensor> tensors;
   std::map<int, rlimit> limits;
-  bool has_file = false;
+  std::string file;
 };
 
 Events::Events(const Settings& settings, const Report& report)
@@ -66,7 +97,7 @@ bool Events::is_of_process() const {
 }
 
 bool Events::comes_from_outside() const {
-  static const std::set<std::string> inside{"throw", "caught", "exit0", "exit3", "late", "scope"};
+  static const std::set<std::string> inside{"throw", "caught", "exit0", "exit3", "late", "scope", "threads"};
   return is_of_process() && !inside.contains(settings_.event);
 }
 
@@ -87,10 +118,16 @@ Then Events::happen() {
   if (event == "stop" || event == "stop-cont") kill(getpid(), SIGSTOP);  // the driver continues it
   if (event == "late") be_late();
   if (event == "cut" || event == "heal" || event == "slow") ask_driver();
-  if (event == "shm-full") fill_shared_memory();
+  if (event == "memory-group") exceed_memory_group();
+  if (event == "shm-full") fill(shared_memory_file);
+  if (event == "disk-full") fill(settings_.folder / "checkpoints" / "filler");
   if (event == "staging") take_arena();
   if (event == "address-space") limit(RLIMIT_AS, address_space_bytes() + (std::uint64_t{4} << 20U));
   if (event == "descriptors") limit(RLIMIT_NOFILE, static_cast<std::uint64_t>(lowest_free_descriptor()));
+  if (event == "threads") {
+    leave_superuser();
+    limit(RLIMIT_NPROC, 1);
+  }
   return Then::go_on;
 }
 
@@ -122,7 +159,7 @@ void Events::relieve() {
   taken_->tensors.clear();
   for (const auto& [resource, before] : taken_->limits) setrlimit(static_cast<__rlimit_resource_t>(resource), &before);
   taken_->limits.clear();
-  if (std::exchange(taken_->has_file, false)) unlink(shared_memory_file);
+  if (!taken_->file.empty()) unlink(std::exchange(taken_->file, {}).c_str());
 }
 
 /// The driver acts on links when it sees the file `event`. The culprit waits for that, except in the middle of a call.
@@ -157,10 +194,10 @@ void Events::take_arena() {
   }
 }
 
-void Events::fill_shared_memory() {
-  const int file = open(shared_memory_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+void Events::fill(const std::string& name) {
+  const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return;
-  taken_->has_file = true;
+  taken_->file = name;
   const std::vector<char> bytes(1 << 20);
   while (write(file, bytes.data(), bytes.size()) > 0) {}
   close(file);

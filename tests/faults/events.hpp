@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 namespace faults {
@@ -53,7 +54,8 @@ class Events {
   void ask_driver() const;
   void be_late() const;
   void take_arena();
-  void fill_shared_memory();
+  /// Fills the file system of the file `name`.
+  void fill(const std::string& name);
   void limit(int resource, std::uint64_t value);
 
   const Settings& settings_;

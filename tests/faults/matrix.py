@@ -59,6 +59,21 @@ def can_simulate_hosts():
     return tried.returncode == 0 or user.returncode == 0
 
 
+def memory_groups():
+    """A control group in which this process may make others with a limit of memory, or None."""
+    for folder, limit in (('/sys/fs/cgroup/memory', 'memory.limit_in_bytes'), ('/sys/fs/cgroup', 'memory.max')):
+        trial = os.path.join(folder, f'lockstep-{os.getpid()}')
+        try:
+            os.mkdir(trial)
+        except OSError:
+            continue
+        usable = os.access(os.path.join(trial, limit), os.W_OK)
+        os.rmdir(trial)
+        if usable:
+            return {'folder': folder, 'limit': limit}
+    return None
+
+
 def name_of(cell):
     return '/'.join(cell[part] for part in ('event', 'moment', 'layout', 'launch', 'interface'))
 
@@ -91,7 +106,7 @@ def completed(cell, options):
     if cell['event'] == 'root':
         culprit = some.randrange(1, size)
     cell = {**cell, 'ranks': ranks, 'culprit': culprit, 'seed': seed, 'stop': STOP_SECONDS, 'program': os.path.abspath(options.program), 'mpiexec': options.mpiexec,
-            'sandbox': bool(options.sandbox)}
+            'sandbox': bool(options.sandbox), 'groups': options.groups}
     wanted = expected(cell)
     remote = 2 if len(ranks) > 1 else 1
     # the error, the next operations, the end of MPI, and the launcher
@@ -266,10 +281,13 @@ def read_options():
 def main():
     options = read_options()
     options.sandbox = sandbox()
+    options.groups = memory_groups()
     layouts = [layout for layout in options.layouts.split(',') if layout != '2x2' or can_simulate_hosts()]
     cells, reasons = all_cells(layouts)
     if not options.sandbox:
-        cells = [cell for cell in cells if not cell['event'].startswith('shm-')]
+        cells = [cell for cell in cells if not cell['event'].startswith('shm-') and cell['event'] != 'disk-full']
+    if not options.groups:
+        cells = [cell for cell in cells if cell['event'] != 'memory-group']
     cells = chosen(cells, options)
     if options.list:
         print(*map(name_of, cells), sep='\n')

@@ -149,10 +149,12 @@ class StrategyCalls : public Calls {
     const bool skips = settings_.is_culprit() && settings_.event == "skip";
     const bool twice = settings_.is_culprit() && settings_.event == "extra";
     const bool swaps = settings_.is_culprit() && settings_.event == "swap";
+    const bool is_first = settings_.event == "threads";  // the first bucket starts a thread
     for (int i = 0; i < (skips ? 0 : twice ? 2 : 1); ++i) {
       strategy_.run([&](ReplicaContext& replica) {
+        if (is_first) then = strike();
         buckets.ready(replica, swaps ? 1 : 0);
-        then = strike();
+        if (!is_first) then = strike();
         if (then == Then::leave) return;
         buckets.ready(replica, swaps ? 0 : 1);
         buckets.finish(replica);
@@ -219,7 +221,9 @@ Then StrategyCalls::in_checkpoint(Events& events) {
         return Then::leave;
       }
     }
-    const auto save = [&](int the_step) { checkpoint.save(folder, the_step); };
+    const auto save = [&](int the_step) {
+      settings_.event == "threads" ? checkpoint.save_async(folder, the_step).wait() : checkpoint.save(folder, the_step);
+    };
     if (step == 3 && !events.is_of_process()) {
       make_pair(settings_,
                 {[&](Change change) { change == Change::options ? save(99) : save(step); }, [&] { save(4); }},

@@ -10,6 +10,7 @@ EVENTS = {  # name: (kind, what happens to the culprit)
     'term': ('dies', 'SIGTERM'),
     'abort': ('dies', 'abort()'),
     'segv': ('dies', 'segmentation fault'),
+    'memory-group': ('dies', 'more memory than its control group may have: SIGKILL by the kernel'),
     'exit3': ('dies', 'exit(3)'),
     'exit0': ('exits', 'exit(0)'),
     '_exit0': ('exits', '_exit(0)'),
@@ -40,6 +41,8 @@ EVENTS = {  # name: (kind, what happens to the culprit)
     'staging': ('lacks', 'no memory for staging'),
     'address-space': ('lacks', 'address space limited'),
     'descriptors': ('lacks', 'no file descriptor left'),
+    'threads': ('lacks', 'no further thread (RLIMIT_NPROC, as another user than root)'),
+    'disk-full': ('lacks', 'no space for checkpoints'),
     'cut': ('cut', 'link cut'),
     'heal': ('link', 'link cut, healed 1 s later'),
     'slow': ('link', '1 Mbit/s'),
@@ -61,7 +64,7 @@ SHORT_S = 5  # deadline of a job in which only a deadline ends a wait
 QUICK_S = 1  # the bound within which an end is noticed on a node, and a mismatch everywhere
 LOST = '69'  # exit code of a job that lockstep aborts because a rank is lost
 # Exit code of the culprit's own process, where a shell sees it.
-CODES = {'kill': 137, 'term': 143, 'abort': 134, 'segv': 139, 'exit3': 3, 'exit0': 0, '_exit0': 0, 'scope': 0}
+CODES = {'kill': 137, 'memory-group': 137, 'term': 143, 'abort': 134, 'segv': 139, 'exit3': 3, 'exit0': 0, '_exit0': 0, 'scope': 0}
 RIGHT = frozenset({None})  # no error
 CREATED = ('creation',)
 
@@ -96,6 +99,12 @@ def reason_against(event, moment, interface, hosts):
         return 'variables are read once, when the Environment is created'
     if event == 'shm-absent' and moment != 'creation':
         return 'a mounted file system does not vanish under a job'
+    if event == 'threads' and moment not in ('async', 'checkpoint'):
+        return 'its calls start no thread'
+    if event == 'disk-full' and moment != 'checkpoint':
+        return 'only a checkpoint writes files'
+    if event == 'disk-full' and hosts:
+        return 'simulated hosts have the disk of the machine'
     if event == 'scope' and moment in ('merge', 'dataset'):
         return 'a function inside a call cannot leave the scope of its caller except by an exception'
     if kind in ('differs', 'invalid'):
@@ -223,8 +232,13 @@ def of_an_environment(cell, event, _moment):
     return Expected(some, some, '', '', SHORT_S, 'any', 'any', fail=SHORT_S)
 
 
-def of_a_shortage(_cell, _event, moment):
+def of_a_shortage(_cell, event, moment):
     """Lockstep does without, or every rank gets a typed error and the next operation works."""
+    if event == 'threads':
+        some = codes('unavailable right' if moment == 'checkpoint' else 'unavailable')  # a rank that has nothing to write needs no thread
+        return Expected(some, some, 'culprit', 'cannot be started', QUICK_S, 'right', 'zero')
+    if event == 'disk-full':
+        return Expected(codes('unavailable'), codes('unavailable'), '', 'No space left on device', QUICK_S, 'right', 'zero')
     if moment in ('creation', 'shutdown'):
         return Expected(codes('right unavailable'), codes('right unavailable bad_alloc'), '', '', 8, 'any', 'any')
     # a shortage of the program's own memory makes its rank leave out a call

@@ -15,7 +15,7 @@ from tap import expect, run_cases  # noqa: E402
 
 
 class Options:
-    seed, program, mpiexec, sandbox = 1, 'program', ['mpiexec'], []
+    seed, program, mpiexec, sandbox, groups = 1, 'program', ['mpiexec'], [], None
 
 
 KILL = completed({'event': 'kill', 'moment': 'steady', 'layout': '3', 'launch': 'wrap', 'interface': 'communicator'}, Options)[0]

@@ -3,43 +3,96 @@
 
 #include "bench/perf/baseline.hpp"
 
+#include "base/json_reader.hpp"
+#include "base/printable.hpp"
 #include "bench/harness/option_values.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
 
 namespace perf {
 namespace {
 
 constexpr std::string_view baseline_rule = "give a file that --json wrote";
+constexpr lockstep::detail::JsonLimits limits{.bytes = std::size_t{1} << 26, .values = std::size_t{1} << 22};
 
-nlohmann::ordered_json json_of(const std::string& file_name) {
-  std::ifstream file(file_name);
-  if (!file) refuse("--baseline \"{}\": the file cannot be read; {}", file_name, baseline_rule);
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(file, nullptr, false);
-  if (json.is_discarded()) refuse("--baseline \"{}\": invalid JSON; {}", file_name, baseline_rule);
-  return json;
+/// The content of the file, or its begin if it is too long.
+std::string content_of(const std::string& file_name) {
+  std::ifstream file(file_name, std::ios::binary);
+  std::string text;
+  for (std::vector<char> block(std::size_t{1} << 16); file && text.size() <= limits.bytes;) {
+    file.read(block.data(), static_cast<std::streamsize>(block.size()));
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  if (!file && !file.eof()) refuse("--baseline \"{}\": the file cannot be read; {}", file_name, baseline_rule);
+  return text;
+}
+
+nlohmann::json json_of(const std::string& file_name) {
+  const std::string text = content_of(file_name);
+  try {
+    return lockstep::detail::read_json(text, limits);
+  } catch (const lockstep::detail::JsonError& error) {
+    refuse("--baseline \"{}\": {}; {}", file_name, error.what(), baseline_rule);
+  }
+}
+
+/// A value of `object`, or `fallback` if it has none.
+std::int64_t integer_of(const nlohmann::json& object, const char* name, const nlohmann::json& fallback = nullptr) {
+  const nlohmann::json value = fallback.is_null() ? object.at(name) : object.value(name, fallback);
+  if (!value.is_number_integer()) throw std::out_of_range(fmt::format("\"{}\" is not a whole number", name));
+  return value.get<std::int64_t>();
+}
+
+/// Empty if the value is missing or null.
+std::string text_of(const nlohmann::json& object, const char* name) {
+  const nlohmann::json value = object.value(name, nlohmann::json(nullptr));
+  return value.is_null() ? std::string() : value.get<std::string>();
+}
+
+/// The text of the identity of a row.
+std::string identity_text(const nlohmann::json& row) {
+  const std::string collective = row.at("collective").get<std::string>();
+  const std::string dtype = text_of(row, "dtype");
+  const std::string op = text_of(row, "op");
+  const Identity identity{.collective = collective,
+                          .list = text_of(row, "list"),
+                          .mode = text_of(row, "mode"),
+                          .count = integer_of(row, "count"),
+                          .dtype = dtype,
+                          .op = op,
+                          .in_place = row.at("in_place").get<bool>(),
+                          .replicas_per_rank = static_cast<int>(integer_of(row, "replicas_per_rank", 1))};
+  return identity.text();
 }
 
 }  // namespace
 
 Baseline::Baseline(const std::string& file_name, int ranks, std::span<const Identity> rows) {
-  const nlohmann::ordered_json json = json_of(file_name);
-  int their_ranks = 0;
+  const nlohmann::json json = json_of(file_name);
+  std::int64_t their_ranks = 0;
+  const auto refuse_content = [&](std::string_view why) {
+    refuse("--baseline \"{}\": not a result of lockstep-perf ({}); {}", file_name, why, baseline_rule);
+  };
   try {
     const auto& environment = json.at("environment");
-    their_ranks = environment.at("ranks").get<int>();
-    text_ =
+    their_ranks = integer_of(environment, "ranks");
+    text_ = lockstep::detail::printable(
         fmt::format("{}: lockstep {} of {}, thread level {}", file_name, environment.at("version").get<std::string>(),
-                    environment.at("date").get<std::string>(), environment.at("thread_level").get<std::string>());
+                    environment.at("date").get<std::string>(), environment.at("thread_level").get<std::string>()));
     for (const auto& row : json.at("rows")) times_us_.emplace(identity_text(row), row.at("time_us").get<double>());
   } catch (const nlohmann::json::exception& error) {
     const std::string_view what(error.what());  // begins with the name of the exception, in brackets
-    refuse("--baseline \"{}\": not a result of lockstep-perf ({}); {}", file_name, what.substr(what.find(']') + 2),
-           baseline_rule);
+    refuse_content(what.substr(what.find(']') + 2));
+  } catch (const std::out_of_range& error) {
+    refuse_content(error.what());
   }
   if (their_ranks != ranks) {
     refuse("--baseline \"{}\": the file has results of {} rank{}, but this job has {}; give a file of as many ranks",

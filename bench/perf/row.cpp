@@ -30,8 +30,6 @@ void add_times(Json& json, std::string_view prefix, const Outcome* outcome) {
   add("p99", &Times::p99);
 }
 
-std::string text_of(const Json& value) { return value.is_null() ? std::string() : value.get<std::string>(); }
-
 }  // namespace
 
 std::string Identity::text() const {
@@ -115,21 +113,6 @@ Json to_json(const Row& row, const Options& options) {
   json["wrong"] = or_null(row.ours.wrong);
   json[prefix + "wrong"] = peer != nullptr ? or_null(peer->wrong) : Json(nullptr);
   return json;
-}
-
-std::string identity_text(const Json& row) {
-  const std::string collective = row.at("collective").get<std::string>();
-  const std::string dtype = text_of(row.value("dtype", Json(nullptr)));
-  const std::string op = text_of(row.value("op", Json(nullptr)));
-  const Identity identity{.collective = collective,
-                          .list = text_of(row.value("list", Json(nullptr))),
-                          .mode = text_of(row.value("mode", Json(nullptr))),
-                          .count = row.at("count").get<std::int64_t>(),
-                          .dtype = dtype,
-                          .op = op,
-                          .in_place = row.at("in_place").get<bool>(),
-                          .replicas_per_rank = row.value("replicas_per_rank", 1)};
-  return identity.text();
 }
 
 }  // namespace perf

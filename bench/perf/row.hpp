@@ -74,7 +74,4 @@ struct Row {
 /// The row as an object without nesting; values that were not measured are null.
 [[nodiscard]] nlohmann::ordered_json to_json(const Row& row, const Options& options);
 
-/// The identity of a row that to_json() made. Throws nlohmann::json::exception if it is not such a row.
-[[nodiscard]] std::string identity_text(const nlohmann::ordered_json& row);
-
 }  // namespace perf

@@ -9,6 +9,7 @@
 #include <lockstep/cluster/host_topology.hpp>
 #include <lockstep/cluster/slurm_cluster_resolver.hpp>
 
+#include <cstdint>
 #include <cstdlib>
 #include <numeric>
 #include <sstream>
@@ -36,7 +37,10 @@ int slurm_tasks() {
   if (list.empty()) return 0;
   try {
     const std::vector<int> tasks = lockstep::expand_tasks_per_node(list);
-    return std::accumulate(tasks.begin(), tasks.end(), 0);
+    const std::int64_t sum = std::accumulate(tasks.begin(), tasks.end(), std::int64_t{0});
+    if (sum > most_ranks)
+      refuse("environment variable SLURM_TASKS_PER_NODE: {} tasks are more than {}", sum, most_ranks);
+    return static_cast<int>(sum);
   } catch (const lockstep::Error& error) {
     refuse("environment variable SLURM_TASKS_PER_NODE: {}", error.text());
   }
@@ -44,11 +48,12 @@ int slurm_tasks() {
 
 /// Reads pairs of a host and its number of ranks: "a 4 b 2".
 std::vector<Host> lsf_hosts(const std::string& text) {
+  const std::string what = "environment variable LSB_MCPU_HOSTS";
   std::vector<Host> hosts;
   std::istringstream words(text);
   for (std::string name, slots; words >> name;) {
-    if (!(words >> slots)) refuse("environment variable LSB_MCPU_HOSTS: host {} has no number of ranks", name);
-    hosts.push_back({name, positive_number("environment variable LSB_MCPU_HOSTS: " + name, slots)});
+    if (!(words >> slots)) refuse("{}: host {} has no number of ranks", what, name);
+    add_host(hosts, {name, positive_number(what + ": " + name, slots)}, what);
   }
   return hosts;
 }

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <sstream>
 #include <system_error>
 
@@ -77,20 +78,11 @@ Host host_of(const std::string& what, const std::string& text) {
   return {name, colon == std::string::npos ? 1 : positive_number(what + ": " + name, text.substr(colon + 1))};
 }
 
-void add_host(std::vector<Host>& hosts, const Host& host) {
-  const auto same = std::find_if(hosts.begin(), hosts.end(), [&](const Host& h) { return h.name == host.name; });
-  if (same == hosts.end()) {
-    hosts.push_back(host);
-  } else {
-    same->slots += host.slots;
-  }
-}
-
 std::vector<Host> hosts_of(const std::string& text) {
   std::vector<Host> hosts;
   std::istringstream list(text + ",");
-  for (std::string part; std::getline(list, part, ',');)
-    add_host(hosts, host_of("--hosts \"" + options::printable(text) + "\"", part));
+  const std::string what = "--hosts \"" + options::printable(text) + "\"";
+  for (std::string part; std::getline(list, part, ',');) add_host(hosts, host_of(what, part), what);
   return hosts;
 }
 
@@ -120,6 +112,18 @@ int positive_number(const std::string& what, const std::string& text, int most) 
   return *value;
 }
 
+void add_host(std::vector<Host>& hosts, const Host& host, const std::string& what) {
+  const int ranks =
+      std::accumulate(hosts.begin(), hosts.end(), 0, [](int sum, const Host& h) { return sum + h.slots; });
+  if (ranks > most_ranks - host.slots) refuse("{}: the hosts have room for more than {} ranks", what, most_ranks);
+  const auto same = std::find_if(hosts.begin(), hosts.end(), [&](const Host& h) { return h.name == host.name; });
+  if (same == hosts.end()) {
+    hosts.push_back(host);
+  } else {
+    same->slots += host.slots;
+  }
+}
+
 std::vector<Host> read_host_file(const std::string& what, const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) refuse("{}: the file cannot be read: it is a directory", what);
@@ -137,7 +141,7 @@ std::vector<Host> read_host_file(const std::string& what, const std::string& pat
       if (!word.starts_with("slots=")) refuse("{}: \"{}\" is not slots=N", place, options::printable(word));
       host.slots = positive_number(place + ": slots", word.substr(6));
     }
-    add_host(hosts, host);
+    add_host(hosts, host, place);
   }
   if (hosts.empty()) refuse("{}: the file names no host", what);
   return hosts;

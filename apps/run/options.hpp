@@ -42,11 +42,18 @@ struct Options {
 /// The text of --help.
 [[nodiscard]] std::string help();
 
+/// The most ranks of all hosts.
+constexpr int most_ranks = 1'000'000;
+
+/// Adds `host`, or its slots to those of the same host. `what` names the list in errors. Throws options::OptionError if
+/// there are more than `most_ranks` slots.
+void add_host(std::vector<Host>& hosts, const Host& host, const std::string& what);
+
 /// Reads the lines "HOST", "HOST slots=N", "HOST:N" of a host file; a repeated host has the sum of its slots.
 /// `what` names the file in errors. Throws options::OptionError.
 [[nodiscard]] std::vector<Host> read_host_file(const std::string& what, const std::string& path);
 
 /// `text` as a number from 1 to `most`. `what` names it in errors. Throws options::OptionError.
-[[nodiscard]] int positive_number(const std::string& what, const std::string& text, int most = 1'000'000);
+[[nodiscard]] int positive_number(const std::string& what, const std::string& text, int most = most_ranks);
 
 }  // namespace run

@@ -286,6 +286,7 @@ CASES = [
     ("preloads the drop-in", preloads_the_drop_in),
     ("refuses an unknown binding", refused(["-n", "2", "--bind", "thread", "p"], ['--bind "thread"', "none, core, socket, numa"])),
     ("refuses a malformed host", refused(["-H", "a:x", "p"], ['--hosts "a:x"', '"x"', "from 1 to"])),
+    ("refuses more ranks than a job may have", refused(["-H", "a:1000000,b", "p"], ["the hosts have room for more than 1000000 ranks"])),
     ("refuses a missing host file", refused(["--hostfile", "/none", "p"], ['--hostfile "/none"', "cannot be read"])),
     ("refuses GPUs without srun", refused([*FAKE, "-n", "2", "--gpus", "1", "p"], ["--gpus 1", "only srun"])),
     ("refuses malformed variables of Slurm",

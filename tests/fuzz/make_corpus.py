@@ -101,6 +101,10 @@ TEXT = b'one\n\ntwo\r\nlast'
 TABLE = b'a,1\n"b,""c""\n",2\r\n,\n'
 
 CORPUS = {
+    'config': {
+        'options': b'seed=3\n# text\nname = a b \n\nquiet=true\n', 'section': b'[part]\nseed=1\n', 'unknown': b'other=1\n', 'no-value': b'seed\n',
+        'number': b'seed=99999999999999999999\n', 'twice': b'seed=1\nseed=2\n', 'escape': b'name\x1b[2J=1\n', 'config': b'config=/dev/null\n',
+    },
     'control': {
         'header': sent((0, header(0, 0)), (1, header(0, 0, b'data')), (2, header(1, 0))),
         'heartbeats': sent((0, control(2, 0, 1, (2, 3))), (1, control(2, 1, 0)), (2, control(3, 0, 0, (1,), text=b'operation #2'))),
@@ -113,6 +117,11 @@ CORPUS = {
     'csv': {
         'table': TABLE, 'packed': packed(TABLE), 'header': b'x;y\n1;2\n-0.5;1e3\n', 'typed': b'true,,1\n0,inf,-2\n',
         'mark': b'\xef\xbb\xbfa,1\n', 'open-quote': b'"a,1\nb,2\n', 'quote-inside': b'a"b,1\n', 'empty': b'',
+    },
+    'gradients': {'counts': b'3\n# text\n 4096 # text\r\n\n1099511627776\n', 'zero': b'0\n', 'words': b'4 5\n', 'binary': b'4\0\n', 'sizes': b'4K\n'},
+    'host_file': {
+        'hosts': b'a slots=2\nb-1.c_d:3 # text\n\na\n', 'zero': b'a slots=0\n', 'option': b'-a\n', 'other': b'a max_slots=4\n',
+        'most': b'a:1000000\na:1000000\n', 'port': b'a:b:1\n', 'escape': b'a\x1b[2J\n', 'comment': b'# text',
     },
     'idx': {
         'images': idx(8, (2, 2, 1), b'abcd'), 'labels': idx(0x0b, (3,), b'\0\1\0\2\0\3'), 'scalar': idx(0x0e, (), bytes(8)),
@@ -146,7 +155,7 @@ CORPUS = {
 
 
 # written by lockstep: kind and name
-SAMPLES = [('manifest', 'step'), ('flight_record', 'request'), ('flight_record', 'mismatch'), ('hash_log', 'rank'), ('metrics', 'rank'), ('trace', 'rank')]
+SAMPLES = [('manifest', 'step'), ('flight_record', 'request'), ('flight_record', 'mismatch'), ('hash_log', 'rank'), ('metrics', 'rank'), ('results', 'job'), ('trace', 'rank')]
 
 
 def deep(name, text):

@@ -48,9 +48,9 @@ KINDS = [
 
 # Lanes that CI leaves out if no such file has changed lately: `kernels` tests what plain tests, compiled for other processors and GPUs.
 RECENT = {
-    'kernels': r'(include/lockstep|lib)/(base|core|device)/.*|lib/(kernels|bindings/(cuda|nccl))/.*|lib/schedule/canonical_tree\..*|'
-               r'tests/(unit/(kernels|device)|support)/.*|tests/lint/(registers|architectures|exports|needed)\.py|'
-               r'(|lib/|tests/|tests/unit/|tests/lint/)meson\.build|meson_options\.txt|tests/[^/]*\.(py|sh|env)|tests/packages|\.ci/.*',
+    'kernels': r'(include/lockstep|lib)/core/.*|lib/(kernels|device/cuda|bindings/(cuda|nccl))/.*|lib/device/meson\.build|'
+               r'lib/schedule/canonical_tree\..*|tests/unit/(kernels/.*|device/gpu_.*)|tests/support/fake_kernels.*|'
+               r'tests/lint/(registers|architectures|exports|needed)\.py|meson_options\.txt',
 }
 
 

@@ -60,7 +60,7 @@ export CCACHE_DEPEND=1
 if command -v ld.lld >/dev/null 2>&1; then export CC_LD=lld CXX_LD=lld; fi
 
 # Several sources at once: the compiler would spend most of its time on the same headers again and again. For the same reason
-# there is little optimization, and no debug information but in the lanes whose sanitizers print lines. The kernels are those for
+# there is little optimization, and no debug information: with SANITIZER_LINES=-g1 sanitizers print lines beside functions. The kernels are those for
 # few processors, and none for GPUs, except in the lane that tests all of them.
 common='-Dtests=enabled -Dwerror=true -Dkernels=few -Dcuda=disabled -Dman=auto -Dunity=on -Dunity_size=16 -Dbuildtype=debugoptimized
   -Doptimization=1 -Ddebug=false'
@@ -238,7 +238,7 @@ lane_mpich() {
     tests/mpi/mpi-processes tests/mpi/mpi-transport drop-in-programs'
   # but for MPI the build of the plain lane
   build mpich build-mpich -Dmpi=mpich || return
-  check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 \
+  check mpich build-mpich --timeout-multiplier 2 communicator-3 communicator-messages-2 \
     creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 drop-in abi hosts-programs
 }
 
@@ -250,7 +250,7 @@ lane_mpich_apps() {
 
 # build_clang LANE: the other compiler, with its warnings, and its address and undefined-behaviour sanitizers
 build_clang() {
-  lines='-g1 -fno-sanitize-recover=undefined'
+  lines="${SANITIZER_LINES:-} -fno-sanitize-recover=undefined"
   CC=clang-19 CXX=clang++-19 compile_with=$for_clang build "$1" build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0
 }
 
@@ -259,6 +259,9 @@ clang_environment() {
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 }
+
+# What the tests of `collectives` of these names compute is what others compute whose memory and races the sanitizers look at, too.
+of_values='SeveralNodes.and_one_node_give_the_values_of_*:*CarriedData.has_the_bits_*'
 
 # Leaks of MPI are recognized by whole call stacks, which makes every allocation slow: only for programs that start MPI.
 leaks_of_mpi() {
@@ -272,9 +275,10 @@ lane_clang() {
   targets='tests/mpi/mpi-communicator tests/mpi/mpi-memory tests/mpi/mpi-processes'
   build_clang clang || return
   run_with="env $for_clang" check clang build-clang format tidy
-  check clang-unit build-clang --suite unit --no-suite slow --no-suite results --timeout-multiplier 4
+  # delays show races, if anything
+  run_with="env GTEST_FILTER=-$of_values:*Delays*" check clang-unit build-clang --suite unit --no-suite slow --no-suite results --timeout-multiplier 4
   leaks_of_mpi
-  check clang-mpi build-clang --timeout-multiplier 4 communicator-1 communicator-2 communicator-messages-2 memory-2 processes-2
+  check clang-mpi build-clang --timeout-multiplier 4 communicator-1 communicator-2 memory-2 processes-2
 }
 
 lane_tidy() {
@@ -291,7 +295,7 @@ lane_fuzz() {
 
 # build_tsan LANE
 build_tsan() {
-  lines=-g1
+  lines=${SANITIZER_LINES:-}
   CC=clang-19 CXX=clang++-19 compile_with=$for_clang build "$1" build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0
 }
 
@@ -307,7 +311,8 @@ tsan_environment() {
 lane_tsan() {
   tsan_environment
   suites='of threads without results'
-  build_tsan tsan && check tsan build-tsan --suite threads --no-suite results --timeout-multiplier 6
+  build_tsan tsan || return
+  run_with="${run_with:-} env GTEST_FILTER=-$of_values" check tsan build-tsan --suite threads --no-suite results --timeout-multiplier 6
 }
 
 # All of the unit tests under each sanitizer, and without the leak checker, through which their parts have been, the small programs of apps/
@@ -315,11 +320,12 @@ lane_tsan() {
 lane_sanitizers() {
   (
     clang_environment
-    targets='unit-programs user-programs tests/conformance/mpi-conformance'
+    targets='unit-programs user-programs tests/conformance/mpi-conformance tests/mpi/mpi-communicator'
     build_clang sanitizers || return
     check clang-fakes build-clang --suite unit --timeout-multiplier 4
-    export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
     leaks_of_mpi
+    check clang-messages build-clang --timeout-multiplier 4 communicator-messages-2
+    export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
     check clang-apps build-clang --timeout-multiplier 4 programs examples conformance-2
   )
   tsan_environment

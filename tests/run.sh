@@ -260,7 +260,7 @@ clang_environment() {
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 }
 
-# What the tests of `collectives` of these names compute is what others compute whose memory and races the sanitizers look at, too.
+# Tests of `collectives` that only compare values: other tests run the same code under the sanitizers.
 of_values='SeveralNodes.and_one_node_give_the_values_of_*:*CarriedData.has_the_bits_*'
 
 # Leaks of MPI are recognized by whole call stacks, which makes every allocation slow: only for programs that start MPI.
@@ -275,7 +275,7 @@ lane_clang() {
   targets='tests/mpi/mpi-communicator tests/mpi/mpi-memory tests/mpi/mpi-processes'
   build_clang clang || return
   run_with="env $for_clang" check clang build-clang format tidy
-  # delays show races, if anything
+  # tests of delays look for races: the lane tsan runs them
   run_with="env GTEST_FILTER=-$of_values:*Delays*" check clang-unit build-clang --suite unit --no-suite slow --no-suite results --timeout-multiplier 4
   leaks_of_mpi
   check clang-mpi build-clang --timeout-multiplier 4 communicator-1 communicator-2 memory-2 processes-2
@@ -315,7 +315,7 @@ lane_tsan() {
   run_with="${run_with:-} env GTEST_FILTER=-$of_values" check tsan build-tsan --suite threads --no-suite results --timeout-multiplier 6
 }
 
-# All of the unit tests under each sanitizer, and without the leak checker, through which their parts have been, the small programs of apps/
+# All of the unit tests under each sanitizer, a communicator without shared memory, and without the leak checker, through which their parts have been, the small programs of apps/
 # and the conformance cases on ranks.
 lane_sanitizers() {
   (

@@ -9,6 +9,8 @@
 #include <lockstep/cluster/host_topology.hpp>
 #include <lockstep/cluster/slurm_cluster_resolver.hpp>
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
@@ -53,7 +55,7 @@ std::vector<Host> lsf_hosts(const std::string& text) {
   std::istringstream words(text);
   for (std::string name, slots; words >> name;) {
     if (!(words >> slots)) refuse("{}: host {} has no number of ranks", what, name);
-    add_host(hosts, {name, positive_number(what + ": " + name, slots)}, what);
+    add_host(hosts, {name, positive_number(fmt::format("{}: {}", what, name), slots)}, what);
   }
   return hosts;
 }

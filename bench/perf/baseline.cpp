@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <limits>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,10 @@ namespace perf {
 namespace {
 
 constexpr std::string_view baseline_rule = "give a file that --json wrote";
+constexpr std::uint64_t most_integer = std::numeric_limits<std::int64_t>::max();
 constexpr lockstep::detail::JsonLimits limits{.bytes = std::size_t{1} << 26, .values = std::size_t{1} << 22};
 
-/// The content of the file, or its begin if it is too long.
+/// The content of the file, or its beginning if it is too long.
 std::string content_of(const std::string& file_name) {
   std::ifstream file(file_name, std::ios::binary);
   std::string text;
@@ -47,8 +49,16 @@ nlohmann::json json_of(const std::string& file_name) {
 /// A value of `object`, or `fallback` if it has none.
 std::int64_t integer_of(const nlohmann::json& object, const char* name, const nlohmann::json& fallback = nullptr) {
   const nlohmann::json value = fallback.is_null() ? object.at(name) : object.value(name, fallback);
-  if (!value.is_number_integer()) throw std::out_of_range(fmt::format("\"{}\" is not a whole number", name));
+  const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > most_integer;
+  if (!value.is_number_integer() || is_too_large)
+    throw std::out_of_range(fmt::format("\"{}\" is not a whole number of at most {}", name, most_integer));
   return value.get<std::int64_t>();
+}
+
+/// As many as lockstep-perf can have; another number makes the row that of no call.
+int replicas_of(const nlohmann::json& row) {
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  return static_cast<int>(std::clamp<std::int64_t>(integer_of(row, "replicas_per_rank", 1), 0, most));
 }
 
 /// Empty if the value is missing or null.
@@ -69,7 +79,7 @@ std::string identity_text(const nlohmann::json& row) {
                           .dtype = dtype,
                           .op = op,
                           .in_place = row.at("in_place").get<bool>(),
-                          .replicas_per_rank = static_cast<int>(integer_of(row, "replicas_per_rank", 1))};
+                          .replicas_per_rank = replicas_of(row)};
   return identity.text();
 }
 

@@ -158,11 +158,11 @@ void await_all(LastBarrier& barrier, const FinalizeOptions& options) {
 
 }  // namespace
 
-void finalize_within_deadline(mpi::Comm job, Watches processes, const FinalizeOptions& options) {
+void finalize_within_deadline(const mpi::Comm* job, Watches processes, const FinalizeOptions& options) {
   std::optional<AbortTimer> timer;
   try {
-    if (job.get() != MPI_COMM_NULL && job.size() > 1) {
-      LastBarrier barrier(job.get(), processes);
+    if (job != nullptr && job->size() > 1) {
+      LastBarrier barrier(job->get(), processes);
       await_all(barrier, options);
       pass_last_barrier();
     }
@@ -171,7 +171,6 @@ void finalize_within_deadline(mpi::Comm job, Watches processes, const FinalizeOp
   } catch (const std::exception& error) {
     log_warning("Environment: MPI is finalized without a deadline: {}", error.what());
   }
-  job = {};
   MPI_Finalize();
 }
 

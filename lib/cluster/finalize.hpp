@@ -27,7 +27,7 @@ struct FinalizeOptions {
 /// exit_code::unavailable. `processes[r]` watches the process of rank r; the pointer is null for this rank and for
 /// ranks of other nodes. `job` is a communicator of all ranks that only this call uses. If `job` is null, this function
 /// waits in MPI_Finalize, and cannot name missing ranks. Collective.
-void finalize_within_deadline(mpi::Comm job, std::span<const std::shared_ptr<const ProcessWatch>> processes,
+void finalize_within_deadline(const mpi::Comm* job, std::span<const std::shared_ptr<const ProcessWatch>> processes,
                               const FinalizeOptions& options);
 
 }  // namespace lockstep::detail

@@ -190,9 +190,9 @@ void RankState::end_job(bool by_exception) {
   if (const auto known = shortest_deadline())
     finalize_.fail_after = std::min(finalize_.fail_after, std::max(*known, least));
   finalize_.warn_after = std::min(finalize_.warn_after, finalize_.fail_after);
-  mpi::Comm comm = std::move(job->comm);
-  if (!all_initialized_mpi_) comm = {};
-  finalize_within_deadline(std::move(comm), watches_, finalize_);
+  finalize_within_deadline(all_initialized_mpi_ ? &job->comm : nullptr, watches_, finalize_);
+  // MPI_Finalize has freed it, but not before communicators that still existed had ended: they receive on it
+  static_cast<void>(job->comm.release());
   // all ranks have closed their files
   if (rank_ == 0 && all_initialized_mpi_ && !trace_directory_.empty()) merge_trace_of_this_job(trace_directory_, size_);
 }

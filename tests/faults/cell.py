@@ -44,10 +44,12 @@ class Job:
         self.result = {'hang': False, 'launcher_stays': False, 'left': []}
         self.group = None
         if cell['event'] == 'memory-group':
-            self.group = os.path.join(cell['groups']['folder'], 'lockstep-' + os.path.basename(folder))
+            self.group = group_of(cell, folder)
             os.mkdir(self.group)
-            with open(os.path.join(self.group, cell['groups']['limit']), 'w', encoding='ascii') as file:
-                file.write(str(SMALL_BYTES))
+            for limit, value in ((cell['groups']['limit'], SMALL_BYTES), ('memory.swap.max', 0), ('memory.memsw.limit_in_bytes', SMALL_BYTES)):
+                if os.path.exists(os.path.join(self.group, limit)):
+                    with open(os.path.join(self.group, limit), 'w', encoding='ascii') as file:
+                        file.write(str(value))
 
     def arguments(self):
         cell = self.cell
@@ -185,8 +187,6 @@ class Job:
             with open(file, encoding='ascii') as words:
                 codes[int(file.rsplit('.', 1)[1])] = int(words.read() or -1)
         self.result['left'] += self.files_left()
-        if self.group:
-            os.rmdir(self.group)
         with open(os.path.join(self.folder, 'log'), encoding='utf-8', errors='replace') as text:
             self.result.update(ranks=ranks, codes=codes, event=self.event and self.event[0], log=text.read()[-6000:])
         return self.result
@@ -267,6 +267,10 @@ def prepare_shared_memory(cell, folder):
         hosts.run('sh', '-c', NO_SHARED_MEMORY, 'sh', os.path.join(folder, 'dev'))
 
 
+def group_of(cell, folder):
+    return os.path.join(cell['groups']['folder'], 'lockstep-' + os.path.basename(folder))
+
+
 def prepare_disk(folder):
     checkpoints = os.path.join(folder, 'checkpoints')
     os.mkdir(checkpoints)
@@ -302,6 +306,8 @@ def main():
         result = run_in(cell, folder)
     finally:
         os.chdir('/')
+        if cell['event'] == 'memory-group' and os.path.isdir(group_of(cell, folder)):
+            os.rmdir(group_of(cell, folder))
         for mounted in [*glob.glob(os.path.join(folder, 'dev*')), os.path.join(folder, 'checkpoints')]:
             subprocess.run(['umount', '--recursive', '--lazy', mounted], capture_output=True, check=False)
         if os.environ.get('FAULTS_KEEP'):

@@ -66,7 +66,7 @@ void die_by(int signal) {
 void leave_superuser() {
   if (geteuid() != 0) return;
   prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
-  // of this thread only: a function of the C library would be one of all threads
+  // the setresuid() of the C library would change all threads
   const auto user = static_cast<long>(user_without_processes);
   if (syscall(SYS_setresuid, user, user, user) != 0) return;  // in a namespace, whose superuser has the limit
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};

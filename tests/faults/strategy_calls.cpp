@@ -208,7 +208,8 @@ void StrategyCalls::in_dataset(const Strike& strike) {
 Then StrategyCalls::in_checkpoint(Events& events) {
   const auto variable = strategy_.variable(Tensor(lockstep::DType::f32, lockstep::Shape{1 << 20}), {.name = "weights"});
   lockstep::CheckpointOptions options;
-  if (settings_.draw(4, 2) == 0) options.parallel_bytes = 0;  // all ranks write
+  // all ranks write, so that each needs a thread for that
+  if (settings_.draw(4, 2) == 0 || settings_.event == "threads") options.parallel_bytes = 0;
   lockstep::Checkpoint checkpoint(strategy_, options);
   checkpoint.track("weights", variable);
   const std::string folder = settings_.folder / "checkpoints";

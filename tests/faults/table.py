@@ -235,8 +235,7 @@ def of_an_environment(cell, event, _moment):
 def of_a_shortage(_cell, event, moment):
     """Lockstep does without, or every rank gets a typed error and the next operation works."""
     if event == 'threads':
-        some = codes('unavailable right' if moment == 'checkpoint' else 'unavailable')  # a rank that has nothing to write needs no thread
-        return Expected(some, some, 'culprit', 'cannot be started', QUICK_S, 'right', 'zero')
+        return Expected(codes('unavailable'), codes('unavailable'), 'culprit', 'cannot be started', QUICK_S, 'right', 'zero')
     if event == 'disk-full':
         return Expected(codes('unavailable'), codes('unavailable'), '', 'No space left on device', QUICK_S, 'right', 'zero')
     if moment in ('creation', 'shutdown'):

@@ -65,7 +65,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     channel.begin_operation();
     while (channel.poll_one()) use(channel, epoch);
     while (channel.pair_message() != nullptr) channel.drop_pair_message();
-    channel.enter_epoch(epoch + 1, {0, {}});
+    channel.note_end(epoch, {0, {}});
+    channel.enter_epoch(epoch + 1);
     use(channel, epoch + 1);
   }
   return 0;

@@ -16,8 +16,9 @@ namespace {
 std::atomic<long> allocations{0};
 /// Number of allocations of this thread before the one that fails; negative: none fails.
 thread_local long allocations_before_failure = -1;
-/// How many fail, one after the other.
-thread_local long failures_in_a_row = 1;
+/// How many fail, and how many succeed between two of them.
+thread_local long failures = 1;
+thread_local long allocations_between_failures = 0;
 
 }  // namespace
 
@@ -28,9 +29,10 @@ void lockstep::test::at_allocation() {
     --allocations_before_failure;
     return;
   }
-  if (--failures_in_a_row == 0) {
+  allocations_before_failure = allocations_between_failures;
+  if (--failures == 0) {
     allocations_before_failure = -1;
-    failures_in_a_row = 1;
+    failures = 1;
   }
   throw std::bad_alloc();
 }

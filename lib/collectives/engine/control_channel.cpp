@@ -305,10 +305,11 @@ const WaitElsewhere* ControlChannel::status(int rank, std::uint64_t epoch, std::
 
 std::int64_t ControlChannel::last_sequence(int rank) const { return peer(rank).seen_sequence; }
 
-void ControlChannel::enter_epoch(std::uint64_t epoch, EpochEnd end) {
+void ControlChannel::note_end(std::uint64_t epoch, EpochEnd end) { ends_.insert_or_assign(epoch, std::move(end)); }
+
+void ControlChannel::enter_epoch(std::uint64_t epoch) noexcept {
   epoch_ = epoch;
   is_abandoning_ = false;
-  ends_.insert_or_assign(epoch - 1, std::move(end));
   if (ends_.size() > kept_ends) ends_.erase(ends_.begin());
   const auto is_old = [&](const auto& each) { return each.header.epoch < epoch; };
   std::erase_if(headers_, is_old);

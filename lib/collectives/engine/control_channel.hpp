@@ -163,9 +163,11 @@ class ControlChannel {
   /// The operation of the last header, summary or heartbeat from `rank`; -1 if none has arrived.
   [[nodiscard]] std::int64_t last_sequence(int rank) const;
 
-  /// Begins `epoch`: drops messages of earlier epochs. `end` is the end of the epoch before. From now on, a rank that
-  /// still waits in that epoch, and sends a heartbeat, is told.
-  void enter_epoch(std::uint64_t epoch, EpochEnd end);
+  /// `epoch`, which is the present one, is about to end by `end`. Called before `enter_epoch`.
+  void note_end(std::uint64_t epoch, EpochEnd end);
+  /// Begins `epoch`: drops messages of earlier epochs. From now on, a rank that still waits in the epoch before, and
+  /// sends a heartbeat, is told how it has ended.
+  void enter_epoch(std::uint64_t epoch) noexcept;
 
  private:
   struct Peer {

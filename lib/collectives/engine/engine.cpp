@@ -642,7 +642,8 @@ void Engine::drive_pairs() {
 
 void Engine::drive() {
   if (!pairs_.is_empty() || control_.has_pair_messages()) drive_pairs();
-  if (untold_since_) {
+  if (untold_ && (untold_->epoch != epoch_.number() || queue_.is_empty() || !transport_->is_alive())) untold_.reset();
+  if (untold_) {
     stop_head(std::bad_alloc());
   } else if (!queue_.is_empty()) {
     try {
@@ -794,11 +795,12 @@ void Engine::stop_head(const std::exception& error) {
     const bool is_known = !queue_.is_empty() && (!queue_.head().is_agreed() || queue_.head().survives_faults());
     if (!is_known) epoch_.lose(failure);
     epoch_.end_everywhere(failure);
-    untold_since_.reset();
+    untold_.reset();
   } catch (const std::bad_alloc&) {
+    constexpr int least_tries = 100;  // a rank that has not called for long has not tried
     const Clock::time_point now = Clock::now();
-    if (!untold_since_) untold_since_ = now;
-    if (now - *untold_since_ <= options_.fail_after) return;
+    if (!untold_) untold_ = Untold{epoch_.number(), now, 0};
+    if (++untold_->tries < least_tries || now - untold_->since <= options_.fail_after) return;
     log_line(
         "for the whole deadline of an operation, there was no memory for the text of its error: this process ends");
     std::abort();

@@ -197,7 +197,8 @@ class Engine final : private JobMember {
   void conclude_agreement() LOCKSTEP_REQUIRES(mutex_);
   void finish_head(const SharedError& error) LOCKSTEP_REQUIRES(mutex_);
   /// Ends the epoch on all ranks, because progress on the head has thrown `error`. If there is no memory for that,
-  /// `drive` tries again: an exception would leave an operation behind that still uses the caller's memory.
+  /// `drive` tries again, with a lack of memory as the failure: an exception would leave an operation behind that still
+  /// uses the caller's memory.
   void stop_head(const std::exception& error) LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] SharedError error_of(const Operation& head) const LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] SharedError mismatch() const LOCKSTEP_REQUIRES(mutex_);
@@ -242,8 +243,13 @@ class Engine final : private JobMember {
   const int exceptions_;  // number of exceptions in flight when this object was constructed
   // Epoch and sequence number when a thread of this rank last threw the error of an operation.
   std::pair<std::uint64_t, std::int64_t> thrown_at_ LOCKSTEP_GUARDED_BY(mutex_){0, -1};
-  // Since when there has been no memory to end the epoch after the head has failed.
-  std::optional<Clock::time_point> untold_since_ LOCKSTEP_GUARDED_BY(mutex_);
+  // The head has failed, and there has been no memory to end its epoch.
+  struct Untold {
+    std::uint64_t epoch;
+    Clock::time_point since;
+    int tries;
+  };
+  std::optional<Untold> untold_ LOCKSTEP_GUARDED_BY(mutex_);
   Clock::time_point family_answered_ LOCKSTEP_GUARDED_BY(mutex_){};
   Clock::time_point last_at_once_ LOCKSTEP_GUARDED_BY(mutex_){};  ///< begin of the last operation of `run_at_once`
   std::atomic<bool> knows_failures_{false};  // whether an exception may count as propagated; written under mutex_

@@ -53,8 +53,12 @@ std::optional<Failure> Epoch::end_elsewhere(std::int64_t sequence) const {
 }
 
 SharedError Epoch::end(const Failure& failure) {
+  // first what needs memory: if there is none, nothing has changed, and this can be called again
   if (failure.is_loss()) lose(failure);
-  EpochEnd how{queue_.sequence(), failure};
+  control_.note_end(number_, {queue_.sequence(), failure});
+  const auto error = std::make_shared<const Error>(failure.error());
+  std::optional<Failure> loss_of_data = failure;
+
   // if other ranks have begun to move data of the head, the head of this rank is the same operation
   const bool has_stale_transfers = !queue_.is_empty() && queue_.head().uses_transfers();
   if (has_stale_transfers) reached(Mark::stale_transfers);
@@ -62,9 +66,9 @@ SharedError Epoch::end(const Failure& failure) {
   if (head_may_be_shared()) {
     const AnswersWhileAbandoning answers(transport_.sharing_group(), watchdog_, number_);
     agreement_.abandon();
-    if (!queue_.is_empty() && queue_.head().epoch() <= number_ && queue_.head().abandon(transport_)) lose(failure);
+    if (!queue_.is_empty() && queue_.head().epoch() <= number_ && queue_.head().abandon(transport_) && !lost_)
+      lost_ = std::move(loss_of_data);
   }
-  const auto error = std::make_shared<const Error>(failure.error());
   if (!pending_.empty()) {
     pending_.pop_front();
     unobserved_ = nullptr;
@@ -78,13 +82,13 @@ SharedError Epoch::end(const Failure& failure) {
   agreement_.close();
   watchdog_.reset();
   agreement_.enter_epoch(number_);
-  control_.enter_epoch(number_, std::move(how));
+  control_.enter_epoch(number_);
+  transport_.enter_epoch(number_, has_stale_transfers);
   if (const auto& loss = control_.late_loss()) lose(*loss);
   if (number_ == most_) {  // on all ranks
     lose({Code::unavailable, fmt::format("{} failures are the most after which a communicator works", most_),
           queue_.context_of(-1)});
   }
-  transport_.enter_epoch(number_, has_stale_transfers);
   end_if_aborted();  // no operation of the new epoch has begun yet
   return error;
 }

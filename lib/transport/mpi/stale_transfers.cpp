@@ -5,6 +5,7 @@
 
 #include "bindings/mpi/mpi.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep::detail {
@@ -22,8 +23,8 @@ void StaleTransfers::keep(std::vector<MPI_Request>&& requests, std::vector<Buffe
   kept = {std::move(requests), std::move(buffers)};
 }
 
-void StaleTransfers::change_tag(int old, int now) {
-  if (tags_.size() == most_tags) tags_.pop_front();
+void StaleTransfers::change_tag(int old, int now) noexcept {
+  if (tags_.size() == most_tags) tags_.erase(tags_.begin());
   tags_.push_back(old);
   std::erase(tags_, now);  // a tag is used again after many epochs
 }
@@ -35,8 +36,7 @@ void StaleTransfers::advance(MPI_Comm comm) {
   const int tag = tags_.front();
   while (dropped_.size() < most_dropped_at_once) {
     if (drop_one(comm, tag)) continue;
-    tags_.pop_front();  // the next call continues with the next tag
-    tags_.push_back(tag);
+    std::rotate(tags_.begin(), tags_.begin() + 1, tags_.end());  // the next call continues with the next tag
     break;
   }
 }

@@ -11,7 +11,6 @@
 #include "transport/buffer.hpp"
 
 #include <cstddef>
-#include <deque>
 #include <vector>
 
 namespace lockstep::detail {
@@ -19,7 +18,7 @@ namespace lockstep::detail {
 /// Not thread-safe.
 class StaleTransfers {
  public:
-  StaleTransfers() = default;
+  StaleTransfers() { tags_.reserve(most_tags + 1); }
   StaleTransfers(const StaleTransfers&) = delete;
   StaleTransfers& operator=(const StaleTransfers&) = delete;
   /// Leaks the memory that MPI may still access.
@@ -28,7 +27,7 @@ class StaleTransfers {
   /// Frees `buffers` when all `requests` are complete.
   void keep(std::vector<MPI_Request>&& requests, std::vector<Buffer>&& buffers);
   /// From now on, messages with tag `old` are dropped, and messages with tag `now` are not.
-  void change_tag(int old, int now);
+  void change_tag(int old, int now) noexcept;
   /// Drops all messages with `tag` that have arrived. Called before the first transfers of an epoch whose tag an
   /// earlier epoch has used: that epoch is long over, but its tag may have been forgotten, or not probed since.
   void drop_all(MPI_Comm comm, int tag);
@@ -50,7 +49,7 @@ class StaleTransfers {
   static void free_complete(std::vector<Kept>& list);
   [[nodiscard]] bool drop_one(MPI_Comm comm, int tag);
 
-  std::deque<int> tags_;  // the tag to be probed next is first
+  std::vector<int> tags_;  // the tag to be probed next is first; never more than it has room for
   std::vector<Kept> kept_;
   std::vector<Kept> dropped_;  // messages that are being received in order to be dropped
 };

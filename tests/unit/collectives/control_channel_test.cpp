@@ -43,7 +43,8 @@ TEST(ControlChannel, tells_a_rank_that_waits_in_an_ended_epoch_how_it_has_ended)
   const auto ends = make_loopback_transports(2, false);
   std::deque<ControlChannel> channels;
   for (const auto& end : ends) channels.emplace_back(*end);
-  channels[1].enter_epoch(1, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[1].note_end(0, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[1].enter_epoch(1);
   channels[0].send_heartbeat(0, 3, {});
   channels[1].poll();
   channels[0].poll();
@@ -61,7 +62,8 @@ TEST(ControlChannel, tells_a_rank_that_asks_while_this_one_abandons_the_operatio
   channels[1].poll();
   channels[0].poll();
   EXPECT_EQ(channels[0].abort_record(0, 3), nullptr);
-  channels[1].enter_epoch(1, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[1].note_end(0, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[1].enter_epoch(1);
   channels[1].poll();
   channels[0].poll();
   ASSERT_NE(channels[0].abort_record(0, 3), nullptr);
@@ -72,7 +74,8 @@ TEST(ControlChannel, tells_a_rank_of_a_later_epoch_where_this_one_waits) {
   const auto ends = make_loopback_transports(2, false);
   std::deque<ControlChannel> channels;
   for (const auto& end : ends) channels.emplace_back(*end);
-  channels[1].enter_epoch(1, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[1].note_end(0, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[1].enter_epoch(1);
   channels[1].send_heartbeat(1, 0, {});
   channels[0].poll();
   channels[0].send_status(0, 5, {.operation = "operation #2 of part"});
@@ -88,7 +91,8 @@ TEST(ControlChannel, knows_for_whom_a_rank_of_an_earlier_epoch_waits) {
   for (const auto& end : ends) channels.emplace_back(*end);
   channels[1].send_heartbeat(0, 2, {.awaited = {2}});
   channels[0].poll();
-  channels[0].enter_epoch(1, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[0].note_end(0, {3, {Code::unavailable, "rank 7 has died", {7, -1, "barrier", 3}}});
+  channels[0].enter_epoch(1);
   channels[0].begin_operation();
   EXPECT_FALSE(channels[0].responds(1, 1, 0));  // it may have completed that operation
   channels[1].send_heartbeat(0, 2, {.awaited = {2}});
@@ -107,7 +111,8 @@ TEST(ControlChannel, tells_with_a_departure_how_the_epoch_before_has_ended) {
     const auto ends = make_loopback_transports(2, false);
     std::deque<ControlChannel> channels;
     for (const auto& end : ends) channels.emplace_back(*end);
-    channels[1].enter_epoch(1, {3, death});
+    channels[1].note_end(0, {3, death});
+    channels[1].enter_epoch(1);
     channels[1].send_leave(0, 1, {has_completed_operations ? 1 : 0, departure});
     channels[0].poll();
     ASSERT_EQ(channels[0].gone_ranks().size(), 1U);
@@ -122,7 +127,8 @@ TEST(ControlChannel, keeps_a_loss_of_an_epoch_that_has_ended_with_another_failur
   const auto ends = make_loopback_transports(2, false);
   std::deque<ControlChannel> channels;
   for (const auto& end : ends) channels.emplace_back(*end);
-  channels[0].enter_epoch(1, {3, {Code::deadline_exceeded, "timed out", {}}});
+  channels[0].note_end(0, {3, {Code::deadline_exceeded, "timed out", {}}});
+  channels[0].enter_epoch(1);
   channels[1].send_abort(0, {3, {Code::unavailable, "thrown", {}}});
   channels[0].poll();
   EXPECT_FALSE(channels[0].late_loss());
@@ -142,7 +148,8 @@ TEST(ControlChannel, keeps_a_loss_of_an_operation_to_which_this_rank_does_not_co
   ASSERT_NE(channels[0].abort_record(0, 4), nullptr);
   EXPECT_EQ(channels[0].abort_record(0, 4)->text, "thrown");
   EXPECT_FALSE(channels[0].late_loss());
-  channels[0].enter_epoch(1, {3, {Code::unavailable, "thrown", {}}});
+  channels[0].note_end(0, {3, {Code::unavailable, "thrown", {}}});
+  channels[0].enter_epoch(1);
   ASSERT_TRUE(channels[0].late_loss());
   EXPECT_EQ(channels[0].late_loss()->text, "rank 7 has died");
 }
@@ -151,7 +158,8 @@ TEST(ControlChannel, knows_which_processes_have_ended_according_to_others) {
   const auto ends = make_loopback_transports(2, false);
   std::deque<ControlChannel> channels;
   for (const auto& end : ends) channels.emplace_back(*end);
-  channels[0].enter_epoch(1, {3, {Code::deadline_exceeded, "timed out", {}}});
+  channels[0].note_end(0, {3, {Code::deadline_exceeded, "timed out", {}}});
+  channels[0].enter_epoch(1);
   channels[1].send_death(0, 3, 7, "rank 7 has died");
   channels[0].poll();
   ASSERT_EQ(channels[0].gone_ranks().size(), 1U);

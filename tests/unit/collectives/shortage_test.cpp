@@ -31,11 +31,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Calls `call` with allocation `k` of this thread failing, and those after it if there are several `in_a_row`;
-/// negative: none. Returns whether the call has come to it.
-bool lacks_memory(long k, FunctionRef<void()> call, long in_a_row = 1) {
+/// Several allocations that fail.
+struct Failures {
+  long count = 1;
+  long between = 0;  ///< allocations that succeed between two of them
+};
+
+/// Calls `call` with allocation `k` of this thread failing, and others after it according to `several`; negative: none.
+/// Returns whether the call has come to it.
+bool lacks_memory(long k, FunctionRef<void()> call, Failures several = {}) {
   allocations_before_failure = k;
-  failures_in_a_row = in_a_row;
+  failures = several.count;
+  allocations_between_failures = several.between;
   try {
     call();
   } catch (const std::bad_alloc&) {
@@ -43,8 +50,9 @@ bool lacks_memory(long k, FunctionRef<void()> call, long in_a_row = 1) {
     if (k < 0) throw;
     EXPECT_EQ(error.code(), Code::unavailable) << error.what();
   }
-  const bool has_failed = std::exchange(allocations_before_failure, -1) < 0 || failures_in_a_row < in_a_row;
-  failures_in_a_row = 1;
+  const bool has_failed = std::exchange(allocations_before_failure, -1) < 0 || failures < several.count;
+  failures = 1;
+  allocations_between_failures = 0;
   return has_failed && k >= 0;
 }
 
@@ -177,11 +185,12 @@ TEST(Shortage, in_the_start_of_a_transfer_leaves_later_transfers_alone) {
   }
 }
 
-/// Rank 0 lacks memory for several allocations in a row in `call`, also for what it tells the others: nothing of the
+/// Rank 0 lacks memory for several allocations in `call`, also for what it tells the others: nothing of the
 /// call is left behind, and the next ones are right.
-void check_rows_of_failures(const std::vector<int>& node_leaders,
+void check_several_failures(const std::vector<int>& node_leaders,
                             FunctionRef<void(Communicator&, std::span<float>)> call) {
-  for (const long in_a_row : {2L, 3L, 7L, 40L}) {
+  for (const Failures& several :
+       {Failures{2}, Failures{7}, Failures{40}, Failures{2, 1}, Failures{5, 3}, Failures{3, 12}}) {
     bool has_failed = true;
     for (long k = 0; has_failed; ++k) {
       auto transports = detail::make_loopback_transports(node_leaders, true);
@@ -195,7 +204,7 @@ void check_rows_of_failures(const std::vector<int>& node_leaders,
             std::vector<float> values(1000, 1.0F);
             const auto make_call = [&] { call(comm, values); };
             if (rank == 0) {
-              has_failed = lacks_memory(k, make_call, in_a_row);
+              has_failed = lacks_memory(k, make_call, several);
             } else if (const auto error = thrown_by(make_call)) {
               // a rank that could not tell the others goes on without them
               EXPECT_TRUE(error->code() == Code::mismatch || error->rank() == 0) << error->what();
@@ -203,7 +212,9 @@ void check_rows_of_failures(const std::vector<int>& node_leaders,
           }
           calls.arrive_and_wait();  // a rank that could not tell the others may not wait for them in recover until then
           const auto recover = [&] { static_cast<void>(comm.recover()); };
-          while (thrown_by(recover)) {}
+          for (int attempt = 1; thrown_by(recover); ++attempt) {
+            if (attempt == 20) FAIL() << "allocations " << k << " and later: " << thrown_by(recover)->what();
+          }
           std::vector<float> values(1000, 1.0F);
           comm.all_reduce(values, ReduceOp::sum);
           EXPECT_EQ(values, std::vector<float>(1000, 3.0F)) << "allocations " << k << " and later";
@@ -215,18 +226,18 @@ void check_rows_of_failures(const std::vector<int>& node_leaders,
 
 TEST(Shortage, of_several_allocations_in_a_reduction) {
   const auto all_reduce = [](Communicator& comm, std::span<float> values) { comm.all_reduce(values, ReduceOp::sum); };
-  check_rows_of_failures({0, 0, 0}, all_reduce);
-  check_rows_of_failures({0, 1, 1}, all_reduce);
+  check_several_failures({0, 0, 0}, all_reduce);
+  check_several_failures({0, 1, 1}, all_reduce);
 }
 
 TEST(Shortage, of_several_allocations_in_an_asynchronous_gather) {
-  check_rows_of_failures({0, 0, 2}, [](Communicator& comm, std::span<float> values) {
+  check_several_failures({0, 0, 2}, [](Communicator& comm, std::span<float> values) {
     comm.all_gather_async(std::span<const float>(values.first(200)), values.last(600)).wait();
   });
 }
 
 TEST(Shortage, of_several_allocations_in_messages) {
-  check_rows_of_failures({0, 1, 1}, [](Communicator& comm, std::span<float> values) {
+  check_several_failures({0, 1, 1}, [](Communicator& comm, std::span<float> values) {
     if (comm.rank() == 0) {
       comm.send(std::span<const float>(values), 1);
       comm.recv(values, 2);

@@ -3,6 +3,7 @@
 
 #include "simulation/specification.hpp"
 
+#include "collectives/engine/presence.hpp"
 #include "simulation/error_text.hpp"
 
 #include <fmt/format.h>
@@ -97,7 +98,8 @@ class Judge {
     if (culprits_.empty()) return add("rank {} fails without a fault: {}", rank, failure.text);
     if (contains(culprits_, rank)) return;  // its own error may say what only this rank knows
     // the data of a message may be lost with a sender that has completed its part of it
-    const bool is_before = failure.at < first_fault_ || (failure.operation < first_operation_ && !seen.of_message);
+    const bool may_lack_data = seen.of_message || is_overtaken(rank, failure);
+    const bool is_before = failure.at < first_fault_ || (failure.operation < first_operation_ && !may_lack_data);
     if (is_before) add("rank {} fails in operation {}, before every fault: {}", rank, failure.operation, failure.text);
     if (failure.at > latest_fault_ + time_to_notice(failure)) {
       add("rank {} fails {:.3f} s after the last fault: {}", rank,
@@ -210,6 +212,15 @@ class Judge {
           std::chrono::duration<double>(failure.at - begin).count(), failure.text);
   }
 
+  /// Whether the rank has heard of an end, and may not have got what the rank that ended had sent before.
+  [[nodiscard]] bool is_overtaken(int rank, const Failure& failure) const {
+    const bool is_slow = scenario_.delays.slowest() > detail::Presence::message_time;
+    return is_slow && failure.operation == first_operation_ - 1 &&
+           std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [&](const Fault& fault) {
+             return fault.kind == FaultKind::dies && fault.rank == failure.rank && node_of(rank) != node_of(fault.rank);
+           });
+  }
+
   [[nodiscard]] bool any_lacks_communicator(const std::vector<int>& ranks) const {
     return std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return !outcome(rank).has_communicator; });
   }
@@ -225,7 +236,7 @@ class Judge {
         for (int rank = 0; rank < scenario_.ranks(); ++rank) {
           const bool is_in_communicator = part == nullptr || contains(*part, rank);
           if (node_of(rank) == node_of(fault.rank) && is_in_communicator && !contains(culprits_, rank) &&
-              outcome(rank).failure)
+              outcome(rank).failure && with_number_of_job(rank, *outcome(rank).failure).rank == fault.rank)
             return false;
         }
       }

@@ -308,6 +308,35 @@ TEST(Specification, permits_failures_of_calls_that_were_left_open_before_the_fau
   EXPECT_TRUE(open.finds("before every fault"));
 }
 
+TEST(Specification, permits_an_end_whose_news_overtakes_data_between_nodes) {
+  Case one;
+  one.scenario.faults.front().kind = FaultKind::dies;
+  for (const std::size_t rank : {0U, 2U})
+    one.report.ranks[rank].failure = {1, Code::unavailable, "operation #1 of communicator: rank 1 has died", 1, 300ms};
+  one.report.ranks[2].completed = 0;
+  one.report.ranks[2].failure->operation = 0;
+  EXPECT_TRUE(one.finds("before every fault"));
+  one.scenario.delays.most_slow = 300ms;
+  one.scenario.delays.slow_one_in = 20;
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+  one.scenario.node_leaders = {0, 1, 1};
+  EXPECT_TRUE(one.finds("before every fault"));
+}
+
+TEST(Specification, gives_time_to_notice_an_end_that_no_rank_of_its_node_has_seen) {
+  Case one;
+  one.scenario.node_leaders = {0, 1, 1};
+  one.scenario.faults.front().kind = FaultKind::dies;
+  one.report.ranks[2].failure = {1, Code::unavailable, "operation #1 of communicator: rank 1 has died", 1, 300ms};
+  EXPECT_TRUE(one.finds("fails 2.000 s after the last fault"));
+  one.scenario.node_leaders = {0, 1, 1, 1};
+  one.scenario.replicas.push_back(1);
+  one.scenario.faults.push_back({.kind = FaultKind::lacks_memory, .rank = 3, .operation = 1, .turns = 1});
+  one.report.ranks.push_back(one.report.ranks[1]);
+  one.report.ranks[2].failure = {1, Code::unavailable, "rank 3 failed at job.cpp:9: std::bad_alloc", 3, 300ms};
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+}
+
 TEST(Specification, reads_the_ranks_of_a_text) {
   EXPECT_EQ(blamed("waiting for ranks 3, 11, 12, which made this call too late"), (std::vector<int>{3, 11, 12}));
   EXPECT_EQ(blamed("rank 5 has destroyed its communicator"), std::vector<int>{5});

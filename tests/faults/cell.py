@@ -46,8 +46,9 @@ class Job:
         if cell['event'] == 'memory-group':
             self.group = group_of(cell, folder)
             os.mkdir(self.group)
-            for limit, value in ((cell['groups']['limit'], SMALL_BYTES), ('memory.swap.max', 0), ('memory.memsw.limit_in_bytes', SMALL_BYTES)):
-                if os.path.exists(os.path.join(self.group, limit)):
+            required = cell['groups']['limit']
+            for limit, value in ((required, SMALL_BYTES), ('memory.swap.max', 0), ('memory.memsw.limit_in_bytes', SMALL_BYTES)):
+                if limit == required or os.path.exists(os.path.join(self.group, limit)):
                     with open(os.path.join(self.group, limit), 'w', encoding='ascii') as file:
                         file.write(str(value))
 
@@ -271,6 +272,16 @@ def group_of(cell, folder):
     return os.path.join(cell['groups']['folder'], 'lockstep-' + os.path.basename(folder))
 
 
+def remove_group(group):
+    """A process that was killed may still be in it for a moment."""
+    end = time.monotonic() + 5
+    while os.path.isdir(group) and time.monotonic() < end:
+        try:
+            os.rmdir(group)
+        except OSError:
+            time.sleep(0.1)
+
+
 def prepare_disk(folder):
     checkpoints = os.path.join(folder, 'checkpoints')
     os.mkdir(checkpoints)
@@ -306,14 +317,14 @@ def main():
         result = run_in(cell, folder)
     finally:
         os.chdir('/')
-        if cell['event'] == 'memory-group' and os.path.isdir(group_of(cell, folder)):
-            os.rmdir(group_of(cell, folder))
         for mounted in [*glob.glob(os.path.join(folder, 'dev*')), os.path.join(folder, 'checkpoints')]:
             subprocess.run(['umount', '--recursive', '--lazy', mounted], capture_output=True, check=False)
         if os.environ.get('FAULTS_KEEP'):
             print(f'kept {folder}', file=sys.stderr)
         else:
             shutil.rmtree(folder, ignore_errors=True)
+        if cell['event'] == 'memory-group':
+            remove_group(group_of(cell, folder))
     print(json.dumps(result))
 
 

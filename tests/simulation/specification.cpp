@@ -212,6 +212,17 @@ class Judge {
           std::chrono::duration<double>(failure.at - begin).count(), failure.text);
   }
 
+  /// Whether the error of the rank names the culprit.
+  [[nodiscard]] bool has_named(int rank, int culprit) const {
+    const Failure failure = with_number_of_job(rank, *outcome(rank).failure);
+    const std::vector<int>* const part = part_in(failure.text);
+    std::vector<int> names = blamed(told(failure.text));
+    if (part != nullptr) {
+      for (int& name : names) name = rank_of(*part, name);
+    }
+    return contains(names, culprit);
+  }
+
   /// Whether the rank has heard of an end, and may not have got what the rank that ended had sent before.
   [[nodiscard]] bool is_overtaken(int rank, const Failure& failure) const {
     const bool is_slow = scenario_.delays.slowest() > detail::Presence::message_time;
@@ -236,7 +247,7 @@ class Judge {
         for (int rank = 0; rank < scenario_.ranks(); ++rank) {
           const bool is_in_communicator = part == nullptr || contains(*part, rank);
           if (node_of(rank) == node_of(fault.rank) && is_in_communicator && !contains(culprits_, rank) &&
-              outcome(rank).failure && with_number_of_job(rank, *outcome(rank).failure).rank == fault.rank)
+              outcome(rank).failure && (culprits_.size() == 1 || has_named(rank, fault.rank)))
             return false;
         }
       }

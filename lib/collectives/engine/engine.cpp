@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <iterator>
@@ -642,7 +643,8 @@ void Engine::drive_pairs() {
 
 void Engine::drive() {
   if (!pairs_.is_empty() || control_.has_pair_messages()) drive_pairs();
-  if (untold_ && (untold_->epoch != epoch_.number() || queue_.is_empty() || !transport_->is_alive())) untold_.reset();
+  const bool has_nothing_to_end = queue_.is_empty() && epoch_.number_of_next_post() == epoch_.number();
+  if (untold_ && (untold_->epoch != epoch_.number() || has_nothing_to_end)) untold_.reset();
   if (untold_) {
     stop_head(std::bad_alloc());
   } else if (!queue_.is_empty()) {
@@ -655,10 +657,15 @@ void Engine::drive() {
   if (!kept_.empty()) release_kept();
 }
 
+/// Messages can no longer be sent: this rank alone ends the epoch.
+void Engine::end_without_mpi() {
+  epoch_.end({Code::failed_precondition, "MPI was finalized before the operation was complete",
+              queue_.context_of(transport_->rank())});
+}
+
 void Engine::drive_head() {
   if (!transport_->is_alive()) {
-    epoch_.end({Code::failed_precondition, "MPI was finalized before the operation was complete",
-                queue_.context_of(transport_->rank())});
+    end_without_mpi();
     return;
   }
   control_.poll();
@@ -785,6 +792,11 @@ void Engine::stop_head(const std::exception& error) {
   const bool is_shortage = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   try {
     const int rank = transport_->rank();
+    if (!transport_->is_alive()) {
+      end_without_mpi();
+      untold_.reset();
+      return;
+    }
     std::string text = fmt::format("rank {} failed: {}{}", rank, is_shortage ? "out of memory: " : "",
                                    ours != nullptr ? ours->text() : error.what());
     if (!queue_.is_empty()) text = fmt::format("{}: {}", queue_.text_of(queue_.head()), text);
@@ -800,7 +812,8 @@ void Engine::stop_head(const std::exception& error) {
     constexpr int least_tries = 100;  // a rank that has not called for long has not tried
     const Clock::time_point now = Clock::now();
     if (!untold_) untold_ = Untold{epoch_.number(), now, 0};
-    if (++untold_->tries < least_tries || now - untold_->since <= options_.fail_after) return;
+    untold_->tries = std::min(untold_->tries + 1, least_tries);
+    if (untold_->tries < least_tries || now - untold_->since <= options_.fail_after) return;
     log_line(
         "for the whole deadline of an operation, there was no memory for the text of its error: this process ends");
     std::abort();

@@ -194,6 +194,7 @@ class Engine final : private JobMember {
   void drive() LOCKSTEP_REQUIRES(mutex_);
   void drive_pairs() LOCKSTEP_REQUIRES(mutex_);
   void drive_head() LOCKSTEP_REQUIRES(mutex_);
+  void end_without_mpi() LOCKSTEP_REQUIRES(mutex_);
   void conclude_agreement() LOCKSTEP_REQUIRES(mutex_);
   void finish_head(const SharedError& error) LOCKSTEP_REQUIRES(mutex_);
   /// Ends the epoch on all ranks, because progress on the head has thrown `error`. If there is no memory for that,

@@ -10,9 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <system_error>
 #include <tuple>
@@ -109,25 +107,14 @@ Communicator read_communicator(const Value& value) {
   return communicator;
 }
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  std::vector<char> block(std::size_t{1} << 16);
-  while (file && text.size() <= most_bytes) {
-    file.read(block.data(), static_cast<std::streamsize>(block.size()));
-    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  if (!file.eof() && !file) throw InputError(fmt::format("{}: {}", path, std::generic_category().message(errno)));
-  return text;
-}
-
 }  // namespace
 
 Record read_record(const std::string& path) {
-  const std::string text = read_text(path);
   Json json;
   try {
-    json = lockstep::detail::read_json(text, {.bytes = most_bytes});
+    json = lockstep::detail::read_json_file(path, {.bytes = most_bytes});
+  } catch (const std::system_error& error) {
+    throw InputError(fmt::format("{}: {}", path, error.code().message()));
   } catch (const lockstep::detail::JsonError& error) {
     throw InputError(fmt::format("{}: not a flight record of lockstep: {}", path, error.what()));
   }

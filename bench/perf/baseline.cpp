@@ -12,11 +12,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <limits>
 #include <stdexcept>
 #include <string_view>
-#include <vector>
+#include <system_error>
 
 namespace perf {
 namespace {
@@ -25,22 +24,11 @@ constexpr std::string_view baseline_rule = "give a file that --json wrote";
 constexpr std::uint64_t most_integer = std::numeric_limits<std::int64_t>::max();
 constexpr lockstep::detail::JsonLimits limits{.bytes = std::size_t{1} << 26, .values = std::size_t{1} << 22};
 
-/// The content of the file, or its beginning if it is too long.
-std::string content_of(const std::string& file_name) {
-  std::ifstream file(file_name, std::ios::binary);
-  std::string text;
-  for (std::vector<char> block(std::size_t{1} << 16); file && text.size() <= limits.bytes;) {
-    file.read(block.data(), static_cast<std::streamsize>(block.size()));
-    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  if (!file && !file.eof()) refuse("--baseline \"{}\": the file cannot be read; {}", file_name, baseline_rule);
-  return text;
-}
-
 nlohmann::json json_of(const std::string& file_name) {
-  const std::string text = content_of(file_name);
   try {
-    return lockstep::detail::read_json(text, limits);
+    return lockstep::detail::read_json_file(file_name, limits);
+  } catch (const std::system_error&) {
+    refuse("--baseline \"{}\": the file cannot be read; {}", file_name, baseline_rule);
   } catch (const lockstep::detail::JsonError& error) {
     refuse("--baseline \"{}\": {}; {}", file_name, error.what(), baseline_rule);
   }

@@ -8,8 +8,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
 #include <cstddef>
+#include <fstream>
 #include <iterator>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -148,6 +151,18 @@ nlohmann::json read_json(std::string_view text, const JsonLimits& limits) {
   const char* const begin = text.data();
   Json::sax_parse(Characters(begin, builder.taken()), Characters(begin + text.size(), builder.taken()), &builder);
   return builder.take();
+}
+
+nlohmann::json read_json_file(const std::string& path, const JsonLimits& limits) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  std::vector<char> block(std::size_t{1} << 16);
+  while (file && text.size() <= limits.bytes) {
+    file.read(block.data(), static_cast<std::streamsize>(block.size()));
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  if (!file && !file.eof()) throw std::system_error(errno, std::generic_category());
+  return read_json(text, limits);
 }
 
 }  // namespace lockstep::detail

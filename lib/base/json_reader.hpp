@@ -50,5 +50,8 @@ class JsonError : public std::runtime_error {
 /// The value of `text`, all of which must be one JSON value. Names of an object are unique, texts are UTF-8, and
 /// numbers finite. Throws JsonError as soon as a limit is exceeded; needs no stack for lists inside each other.
 [[nodiscard]] nlohmann::json read_json(std::string_view text, const JsonLimits& limits = {});
+/// As `read_json`, for the content of a file, of which at most one block more than `limits.bytes` is read. Throws
+/// std::system_error if the file cannot be read.
+[[nodiscard]] nlohmann::json read_json_file(const std::string& path, const JsonLimits& limits = {});
 
 }  // namespace lockstep::detail

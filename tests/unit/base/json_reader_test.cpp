@@ -3,12 +3,16 @@
 
 #include "base/json_reader.hpp"
 
+#include "support/temporary_directory.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <fstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace lockstep::detail {
 namespace {
@@ -79,6 +83,21 @@ TEST(JsonReader, refuses_more_values_and_bytes_than_the_limits) {
   EXPECT_EQ(error_of("[1,2,3]", {.values = 3}), "more than 3 values at byte 7");
   EXPECT_EQ(error_of("[1,2]", {.bytes = 5}), "no error: [1,2]");
   EXPECT_EQ(error_of("[1,2]", {.bytes = 4}), "the text has 5 bytes, but at most 4 are allowed");
+}
+
+TEST(JsonReader, reads_files_up_to_a_limit) {
+  const test::TemporaryDirectory folder;
+  const std::string path = folder.path() / "a.json";
+  std::ofstream(path) << "[1, 2]\n";
+  EXPECT_EQ(read_json_file(path).dump(), "[1,2]");
+  try {
+    static_cast<void>(read_json_file(path, {.bytes = 3}));
+    FAIL();
+  } catch (const JsonError& error) {
+    EXPECT_EQ(error.rule(), JsonRule::bytes);
+  }
+  EXPECT_THROW(static_cast<void>(read_json_file(folder.path() / "none.json")), std::system_error);
+  EXPECT_THROW(static_cast<void>(read_json_file(folder.path())), std::system_error);
 }
 
 }  // namespace

@@ -212,15 +212,18 @@ class Judge {
           std::chrono::duration<double>(failure.at - begin).count(), failure.text);
   }
 
-  /// Whether the error of the rank names the culprit.
-  [[nodiscard]] bool has_named(int rank, int culprit) const {
-    const Failure failure = with_number_of_job(rank, *outcome(rank).failure);
-    const std::vector<int>* const part = part_in(failure.text);
+  /// The ranks that an error names, in the numbers of the job.
+  [[nodiscard]] std::vector<int> named_in(const Failure& failure) const {
     std::vector<int> names = blamed(told(failure.text));
-    if (part != nullptr) {
+    if (const std::vector<int>* const part = part_in(failure.text)) {
       for (int& name : names) name = rank_of(*part, name);
     }
-    return contains(names, culprit);
+    return names;
+  }
+
+  /// Whether the error of the rank names the culprit.
+  [[nodiscard]] bool has_named(int rank, int culprit) const {
+    return contains(named_in(with_number_of_job(rank, *outcome(rank).failure)), culprit);
   }
 
   /// Whether the rank has heard of an end, and may not have got what the rank that ended had sent before.
@@ -263,10 +266,7 @@ class Judge {
 
   void judge_names(int rank, const Failure& failure, const std::vector<int>& culprits) {
     const std::vector<int>* const part = part_in(failure.text);
-    std::vector<int> names = blamed(told(failure.text));
-    if (part != nullptr) {
-      for (int& name : names) name = rank_of(*part, name);
-    }
+    const std::vector<int> names = named_in(failure);
     const auto is_culprit = [&culprits](int name) { return contains(culprits, name); };
     const bool names_culprit = std::any_of(names.begin(), names.end(), is_culprit);
     const std::optional<Message> message = message_in(told(failure.text));

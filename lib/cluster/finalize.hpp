@@ -25,8 +25,8 @@ struct FinalizeOptions {
 /// Finalizes MPI when all ranks have called this function. If a rank does not call this function within `fail_after`,
 /// or if the process of a missing rank has ended, logs the missing ranks and aborts the job with
 /// exit_code::unavailable. `processes[r]` watches the process of rank r; the pointer is null for this rank and for
-/// ranks of other nodes. `job` is a communicator of all ranks. If `job` is null, this function
-/// waits in MPI_Finalize, and cannot name missing ranks. Collective.
+/// ranks of other nodes. `job` is a communicator of all ranks. If `job` is null, this function waits in MPI_Finalize,
+/// and cannot name missing ranks. Collective.
 void finalize_within_deadline(const mpi::Comm* job, std::span<const std::shared_ptr<const ProcessWatch>> processes,
                               const FinalizeOptions& options);
 

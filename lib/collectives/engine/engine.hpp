@@ -197,9 +197,9 @@ class Engine final : private JobMember {
   void end_without_mpi() LOCKSTEP_REQUIRES(mutex_);
   void conclude_agreement() LOCKSTEP_REQUIRES(mutex_);
   void finish_head(const SharedError& error) LOCKSTEP_REQUIRES(mutex_);
-  /// Ends the epoch on all ranks, because progress on the head has thrown `error`. If there is no memory for that,
-  /// `drive` tries again, with a lack of memory as the failure: an exception would leave an operation behind that still
-  /// uses the caller's memory.
+  /// Ends the epoch on all ranks, because progress on the head has thrown `error`. If an allocation fails in it, it
+  /// does not throw, since the pending operation still uses the caller's memory: the next `drive` ends the epoch, with
+  /// an error that says that memory was lacking.
   void stop_head(const std::exception& error) LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] SharedError error_of(const Operation& head) const LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] SharedError mismatch() const LOCKSTEP_REQUIRES(mutex_);
@@ -244,7 +244,7 @@ class Engine final : private JobMember {
   const int exceptions_;  // number of exceptions in flight when this object was constructed
   // Epoch and sequence number when a thread of this rank last threw the error of an operation.
   std::pair<std::uint64_t, std::int64_t> thrown_at_ LOCKSTEP_GUARDED_BY(mutex_){0, -1};
-  // The head has failed, and there has been no memory to end its epoch.
+  // The head has failed, and an allocation failed while its epoch was being ended.
   struct Untold {
     std::uint64_t epoch;
     Clock::time_point since;

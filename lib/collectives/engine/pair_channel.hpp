@@ -96,7 +96,8 @@ class PairChannel {
   /// has destroyed its communicator (`has_left`), messages on which both ranks had agreed do not fail, since `rank`
   /// completed them before.
   void fail_gone(int rank, bool has_left, const std::string& text);
-  /// Fails all pending sends and receives. Their error has `text`, or another one if there is no memory for it.
+  /// Fails all pending sends and receives with `code` and `text`; if that error cannot be allocated, with
+  /// `out_of_memory_`.
   void fail_all(Code code, std::string_view text) noexcept;
   /// The wait in the pending send or receive `operation`, if it began before `limit`.
   [[nodiscard]] std::optional<WaitElsewhere> wait_in(const Operation& operation, Clock::time_point limit) const;
@@ -148,7 +149,7 @@ class PairChannel {
                                     std::string_view kind = {}) const;
   [[nodiscard]] Failure failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
                                         const std::string& why) const;
-  /// An error of all pending sends and receives.
+  /// An error of all pending sends and receives, whose cause is this rank.
   [[nodiscard]] SharedError error_of_this_rank(Code code, std::string_view text) const;
   [[nodiscard]] Failure failure_of_shortage(const PairOperation& operation, std::int64_t number) const;
 

@@ -142,21 +142,17 @@ Request Communicator::barrier_async(const ReduceOptions& options) const {
 }
 
 void Communicator::send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options) const {
-  const Call call = Call::send(target);
-  Request(state_->post_pair(call, tensors, {}, options, detail::Progress::by_waiting)).wait();
+  state_->run_pair(Call::send(target), tensors, {}, options);
 }
 Request Communicator::send_async(std::span<const ConstTensorView> tensors, int target,
                                  const ReduceOptions& options) const {
-  const Call call = Call::send(target);
-  return Request(state_->post_pair(call, tensors, {}, options, detail::Progress::by_thread));
+  return Request(state_->post_pair(Call::send(target), tensors, {}, options));
 }
 void Communicator::recv(std::span<const TensorView> tensors, int source, const ReduceOptions& options) const {
-  const Call call = Call::recv(source);
-  Request(state_->post_pair(call, {}, tensors, options, detail::Progress::by_waiting)).wait();
+  state_->run_pair(Call::recv(source), {}, tensors, options);
 }
 Request Communicator::recv_async(std::span<const TensorView> tensors, int source, const ReduceOptions& options) const {
-  const Call call = Call::recv(source);
-  return Request(state_->post_pair(call, {}, tensors, options, detail::Progress::by_thread));
+  return Request(state_->post_pair(Call::recv(source), {}, tensors, options));
 }
 
 int CommunicatorAccess::replicas_on_same_processors(const Communicator& communicator) {

@@ -117,28 +117,32 @@ std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call,
   });
 }
 
-std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
-                                                               std::span<const ConstTensorView> inputs,
-                                                               std::span<const TensorView> outputs,
-                                                               const ReduceOptions& how, detail::Progress progress) {
+/// The items of a send of `inputs` or of a receive into `outputs`; the other list is empty. One item needs no memory.
+class Communicator::State::PairItems {
+ public:
+  PairItems(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs) : one_{inputs, outputs} {
+    const std::size_t count = inputs.size() + outputs.size();
+    if (count == 1) return;
+    all_.reserve(count);
+    for (std::size_t i = 0; i < inputs.size(); ++i) all_.push_back({inputs.subspan(i, 1), {}});
+    for (std::size_t i = 0; i < outputs.size(); ++i) all_.push_back({{}, outputs.subspan(i, 1)});
+  }
+  [[nodiscard]] bool is_single() const noexcept { return one_.inputs.size() + one_.outputs.size() == 1; }
+  [[nodiscard]] std::span<const Item> items() const noexcept { return is_single() ? std::span(&one_, 1) : all_; }
+
+ private:
+  Item one_;
+  std::vector<Item> all_;
+};
+
+/// Runs `post`, which posts a send or receive, and tells the other rank if it fails.
+template <class Post>
+auto Communicator::State::tell_peer(const Call& call, const ReduceOptions& how, const Post& post) {
   using Role = detail::PairOperation::Role;
   const Role role = call.traits().inputs == detail::Place::ranks ? Role::send : Role::receive;
   const bool has_peer = call.root >= 0 && call.root < layout.ranks() && call.root != rank;
   try {
-    std::vector<Item> items;
-    for (std::size_t i = 0; i < inputs.size(); ++i) items.push_back({inputs.subspan(i, 1), {}});
-    for (std::size_t i = 0; i < outputs.size(); ++i) items.push_back({{}, outputs.subspan(i, 1)});
-    std::vector<detail::HostItem> checked = detail::check_items(call, layout, rank, items);
-    // both ranks use the descriptor of a send, so that the descriptors can be compared
-    const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, checked, how.name, how.only_name);
-    auto copies = copies_of_pair(call, checked);
-    auto made =
-        std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));
-    made->note_place(how.where);
-    static_cast<void>(made->try_acquire());  // succeeds: the operation is new
-    auto state = std::make_unique<Request::State>(engine, made, detail::blocks_of(items));
-    engine->post_pair(made, progress);
-    return state;
+    return post(role);
   } catch (const Error& error) {
     // the other rank is told of errors in this rank's arguments and of errors of this rank's GPU
     const bool is_told = error.code() == Code::invalid_argument || error.code() == Code::unavailable ||
@@ -149,6 +153,66 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
     if (has_peer) engine->refuse_pair(role, call.root, error.what(), how.where);
     throw;
   }
+}
+
+std::shared_ptr<detail::PairOperation> Communicator::State::acquire_pair(const Call& call,
+                                                                         detail::PairOperation::Role role,
+                                                                         std::span<const Item> items,
+                                                                         const ReduceOptions& how) {
+  const detail::CallKey key{.kind = call.kind,
+                            .op = call.op,
+                            .root = call.root,
+                            .order = -1,
+                            .name = how.name,
+                            .only_name = how.only_name,
+                            .place = detail::Operation::place_of(how.where),
+                            .items = items};
+  {
+    const detail::MutexLock lock(mutex);
+    auto found = messages.find(key);
+    if (found && found->try_acquire()) return std::static_pointer_cast<detail::PairOperation>(std::move(found));
+  }
+  std::vector<detail::HostItem> checked = detail::check_items(call, layout, rank, items);
+  // both ranks use the descriptor of a send, so that the descriptors can be compared
+  const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, checked, how.name, how.only_name);
+  auto copies = copies_of_pair(call, checked);
+  auto made =
+      std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));
+  made->note_place(how.where);
+  static_cast<void>(made->try_acquire());  // succeeds: the operation is new
+  if (made->is_reusable()) {
+    const detail::MutexLock lock(mutex);
+    messages.add(key, made);
+  }
+  return made;
+}
+
+std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
+                                                               std::span<const ConstTensorView> inputs,
+                                                               std::span<const TensorView> outputs,
+                                                               const ReduceOptions& how) {
+  return tell_peer(call, how, [&](detail::PairOperation::Role role) {
+    const PairItems pair(inputs, outputs);
+    const auto acquired = acquire_pair(call, role, pair.items(), how);
+    auto state = std::make_unique<Request::State>(engine, acquired, detail::blocks_of(pair.items()));
+    engine->post_pair(acquired, detail::Progress::by_thread);
+    return state;
+  });
+}
+
+void Communicator::State::run_pair(const Call& call, std::span<const ConstTensorView> inputs,
+                                   std::span<const TensorView> outputs, const ReduceOptions& how) {
+  const detail::OperationUse use(tell_peer(call, how, [&](detail::PairOperation::Role role) {
+    auto acquired = acquire_pair(call, role, PairItems(inputs, outputs).items(), how);
+    try {
+      engine->post_pair(acquired, detail::Progress::by_waiting);
+    } catch (...) {
+      acquired->release();
+      throw;
+    }
+    return std::shared_ptr<detail::Operation>(std::move(acquired));
+  }));
+  engine->wait(*use.operation());
 }
 
 bool Communicator::State::is_carried(const Call& call, const detail::Descriptor& descriptor,

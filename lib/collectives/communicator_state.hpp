@@ -68,6 +68,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   mutable detail::Mutex mutex;
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
+  detail::PlanCache messages LOCKSTEP_GUARDED_BY(mutex);  // of their own, so that they do not displace collectives
 
   detail::Mutex creation_mutex;  // held while another communicator is made from this communicator
   detail::Mutex gpu_mutex;       // held while the ranks negotiate the path between GPUs
@@ -141,11 +142,21 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                           const ReduceOptions& how);
   /// See Communicator::recover.
   [[nodiscard]] std::int64_t recover(const std::source_location& where);
+  class PairItems;
+  template <class Post>
+  auto tell_peer(const Call& call, const ReduceOptions& how, const Post& post);
+  /// The operation of a send or receive: that of an earlier equal call if it is not in use, else a new one.
+  [[nodiscard]] std::shared_ptr<detail::PairOperation> acquire_pair(const Call& call, detail::PairOperation::Role role,
+                                                                    std::span<const Item> items,
+                                                                    const ReduceOptions& how);
   /// Starts a send of `inputs` or a receive into `outputs`; the other list is empty. Errors of this rank are sent to
   /// the other rank.
   [[nodiscard]] std::unique_ptr<Request::State> post_pair(const Call& call, std::span<const ConstTensorView> inputs,
-                                                          std::span<const TensorView> outputs, const ReduceOptions& how,
-                                                          detail::Progress progress);
+                                                          std::span<const TensorView> outputs,
+                                                          const ReduceOptions& how);
+  /// As `post_pair`, and waits for the end.
+  void run_pair(const Call& call, std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs,
+                const ReduceOptions& how);
   /// Host copies of the tensors of a send or receive that are on GPUs; null if no tensor is on a GPU.
   [[nodiscard]] std::unique_ptr<detail::HostCopies> copies_of_pair(const Call& call,
                                                                    std::span<detail::HostItem> checked) const;

@@ -32,7 +32,7 @@ class SimulatedGroup final : public NodeGroup {
                  std::vector<RankEnd*> ends)
       : NodeGroup(rank, std::move(members), std::move(levels)), ends_(std::move(ends)) {}
   ~SimulatedGroup() override {
-    for (NodeMemory& memory : take_memory()) memory.leak();  // another rank may still read it
+    take_memory().leak();  // another rank may still read it
     depart(Departure::orderly);
   }
   void depart(Departure how) noexcept final {

@@ -58,7 +58,7 @@ Buffers::Buffers(const Operation& operation, int number, const ReplicaLayout& la
     case Kind::barrier: break;
     case Kind::scatter: make(is_root ? 1 : 0, count * all, local, count); break;
     case Kind::all_to_all: make(local, count * all, local, count * all); break;
-    case Kind::messages: make(number_of_messages(count), count, number_of_messages(count), count); break;
+    case Kind::messages: make(number_of_messages(operation), count, number_of_messages(operation), count); break;
   }
 }
 
@@ -112,7 +112,7 @@ int Buffers::first_input(int rank) const {
   switch (operation_.kind) {
     case Kind::broadcast:
     case Kind::scatter: return 0;
-    case Kind::messages: return rank * number_of_messages(operation_.count);
+    case Kind::messages: return rank * number_of_messages(operation_);
     default: return layout_.first(rank);
   }
 }

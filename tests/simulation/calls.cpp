@@ -25,7 +25,7 @@ bool may_be_asynchronous(Kind kind) {
 /// Throws the first error when all messages have ended.
 void send_and_receive(const Communicator& comm, const Operation& operation, const Item& item) {
   const Partners others = partners(operation, comm.rank(), comm.size());
-  const auto count = static_cast<std::size_t>(number_of_messages(operation.count));
+  const auto count = static_cast<std::size_t>(number_of_messages(operation));
   std::exception_ptr error;
   const auto note_error = [&error](const auto& make_call) {
     try {

@@ -106,6 +106,9 @@ bool cut(Scenario& scenario, const std::string& part) {
     for (Fault& fault : scenario.faults) fault.is_in_work = false;
   } else if (part == "turns") {
     scenario.turn_bytes = 0;
+  } else if (part == "private") {
+    scenario.hides_memory = false;
+    for (Operation& operation : scenario.operations) operation.has_many = false;
   } else if (part == "processors") {
     scenario.processors = Scenario::few_processors;
   } else if (part == "stale") {
@@ -163,6 +166,7 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
   if (scenario.delays.slowest().count() > 0) cuts.emplace_back("delays");
   if (scenario.preempts_one_in > 0) cuts.emplace_back("preemption");
   if (scenario.turn_bytes > 0) cuts.emplace_back("turns");
+  if (scenario.hides_memory) cuts.emplace_back("private");
   if (scenario.processors > Scenario::few_processors) cuts.emplace_back("processors");
   if (scenario.recovers_at_once) cuts.emplace_back("recovery");
   if (scenario.has_mappings) cuts.emplace_back("mappings");

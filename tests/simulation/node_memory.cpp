@@ -50,7 +50,7 @@ class MappedGroup final : public detail::NodeGroup {
       : NodeGroup(rank, members, std::move(levels)), memories_(std::move(memories)) {}
   ~MappedGroup() override {
     // other ranks may still access it: it lasts as long as the memories
-    for (detail::NodeMemory& memory : take_memory()) memory.leak();
+    take_memory().leak();
     depart(detail::Departure::orderly);
   }
 

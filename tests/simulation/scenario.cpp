@@ -70,7 +70,8 @@ enum class Part : std::uint8_t {
   creation,
   steps,
   memory,
-  processors
+  processors,
+  privacy
 };
 
 Random random_of(std::uint64_t seed, Part part) {
@@ -206,6 +207,11 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   scenario.turn_bytes = random_of(seed, Part::turns).one_in(2) ? short_turn : 0;
   constexpr int many_processors = 64;
   if (random_of(seed, Part::processors).one_in(4)) scenario.processors = many_processors;
+  scenario.hides_memory = random_of(seed, Part::privacy).one_in(4);
+  for (Operation& operation : scenario.operations) {
+    operation.has_many = scenario.hides_memory && operation.kind == Kind::messages;
+    if (operation.has_many) operation.is_asynchronous = true;  // one after the other, they would be late
+  }
   return scenario;
 }
 
@@ -302,7 +308,7 @@ std::string describe(const Scenario& scenario) {
   const Delays& delays = scenario.delays;
   std::string text = fmt::format(
       "{} ranks{} on {} nodes{} (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms, {} "
-      "processors{}{}{}{}\n"
+      "processors{}{}{}{}{}\n"
       "messages take at most {} us, one in {} at most {} us\n",
       scenario.ranks(), scenario.has_mappings ? " with mappings" : "", scenario.nodes(),
       scenario.ranks_of_domain == 0 ? "" : fmt::format(" with caches of {} ranks", scenario.ranks_of_domain),
@@ -312,8 +318,8 @@ std::string describe(const Scenario& scenario) {
       scenario.leaves_after_failure ? ", ranks leave after an error"
       : scenario.recovers_at_once   ? ", ranks recover at once"
                                     : "",
-      scenario.turn_bytes > 0 ? ", short turns" : "", delays.most.count(), delays.slow_one_in,
-      delays.most_slow.count());
+      scenario.turn_bytes > 0 ? ", short turns" : "", scenario.hides_memory ? ", private memory" : "",
+      delays.most.count(), delays.slow_one_in, delays.most_slow.count());
   for (std::size_t k = 0; k < scenario.operations.size(); ++k)
     text += fmt::format("operation {}: {}\n", k, describe(scenario.operations[k]));
   for (const Fault& fault : scenario.faults) text += describe(scenario, fault) + "\n";

@@ -44,8 +44,6 @@ enum class Kind : std::uint8_t {
   messages  ///< each rank sends number_of_messages() to the rank that partners() gives
 };
 
-[[nodiscard]] constexpr int number_of_messages(int count) { return 1 + count % 3; }
-
 /// What a rank does for an operation.
 enum class Way : std::uint8_t {
   call,
@@ -63,9 +61,14 @@ struct Operation {
   Way way = Way::call;
   bool is_left_open = false;  ///< a request, for which the rank waits with the next operation that is not left open
   Kind common_kind = Kind::barrier;  ///< before another call took its place
+  bool has_many = false;             ///< messages: more than have room at once
   [[nodiscard]] bool is_common() const noexcept { return way == Way::call && kind == common_kind; }
   [[nodiscard]] bool makes_communicator() const noexcept { return way == Way::duplicate || way == Way::split; }
 };
+
+[[nodiscard]] constexpr int number_of_messages(const Operation& operation) {
+  return (1 + operation.count % 3) * (operation.has_many ? 8 : 1);
+}
 
 enum class FaultKind : std::uint8_t {
   dies,         ///< as `stops`, for ever, and the ranks of its node learn that its process has ended
@@ -115,6 +118,7 @@ struct Scenario {
   int processors = few_processors;  ///< that the threads of the job see: whether replicas share work depends on it
   static constexpr int few_processors = 2;
   std::size_t turn_bytes = 0;  ///< at most so many bytes of a turn of work on the memory of other ranks; 0: as usual
+  bool hides_memory = false;   ///< the ranks of a node do not access each other's tensors
   /// A rank that gets an error, or has aborted, calls recover at once, and goes on; else when all others have ended.
   bool recovers_at_once = false;
   bool leaves_after_failure = false;  ///< a rank that gets an error destroys its communicator at once

@@ -39,6 +39,13 @@ class Backoff {
     return true;
   }
 
+  /// Spins, and returns true. If it is time to yield, returns false at once.
+  [[nodiscard]] bool spin() {
+    if (++pauses_ > spins_) return false;
+    cpu_relax(number());
+    return true;
+  }
+
   /// For a background thread beside threads that compute: the first calls return at once, later calls sleep. A thread
   /// that sleeps is scheduled soon after it wakes. A thread that yields runs again only after the whole time slices of
   /// other threads, milliseconds later.

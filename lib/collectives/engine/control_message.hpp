@@ -116,6 +116,8 @@ struct ControlMessage {
   std::int32_t traced = -1;
   static constexpr std::size_t most_awaited = 8;
   std::array<std::int32_t, most_awaited> awaited{-1, -1, -1, -1, -1, -1, -1, -1};
+  // In an offer: NodeAddress of the MessageRing for later messages; 0 if the ranks share no memory.
+  std::uint64_t ring = 0;
   // In an abort, death, leave, refusal or withdrawal; in a status, its text is the operation in which the sender waits.
   FailureRecord failure;
 };

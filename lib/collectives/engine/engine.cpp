@@ -8,6 +8,7 @@
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/mark.hpp"
+#include "base/pause.hpp"
 #include "base/processor.hpp"
 #include "base/start_thread.hpp"
 #include "base/time_stamp.hpp"
@@ -359,7 +360,13 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
     start_progress_thread();  // before the post, since the start can throw
   }
   post(operation);
-  work_.notify_one();
+  wake_progress_thread();
+}
+
+/// A thread that has had work a moment ago looks for more by itself: a program that makes one call after the other
+/// makes no system call for each.
+void Engine::wake_progress_thread() {
+  if (is_progress_asleep_.load(std::memory_order_seq_cst)) work_.notify_one();
 }
 
 void Engine::start_progress_thread() {
@@ -376,7 +383,7 @@ void Engine::post_pair(const std::shared_ptr<PairOperation>& operation, Progress
     if (progress == Progress::by_thread && transport_->has_free_threads()) start_progress_thread();
     pairs_.post(operation);
   }
-  work_.notify_one();
+  if (progress == Progress::by_thread) wake_progress_thread();
 }
 
 void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& text,
@@ -399,11 +406,38 @@ bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) 
 bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until) {
   const MeasuredWait measured(*this, operation, begin);
   const CountedWait counted(waiting_callers_);
+  const bool is_message = operation.descriptor().traits().is_message();
+  if (is_message && !until && await_message(static_cast<const PairOperation&>(operation))) return true;
   Backoff backoff(spins_);
   while (!test(operation)) {
     if (until && Clock::now() >= *until) return false;
     backoff.pause();
   }
+  return true;
+}
+
+/// As long as the other rank is in time, a message in shared memory needs no lock while this rank waits, no clock and
+/// no control messages. Returns whether the message has come, and is done without an error.
+bool Engine::await_message(const PairOperation& message) {
+  if (is_forked_copy()) return false;
+  AwaitedMessage awaited;
+  {
+    const MutexLock lock(mutex_);
+    if (message.is_done()) return message.error() == nullptr;
+    awaited = pairs_.awaited(message);
+  }
+  if (awaited.state == nullptr) return false;
+  Backoff backoff(spins_);
+  while (!awaited.has_come()) {
+    if (!backoff.spin()) return false;
+  }
+  const MutexLock lock(mutex_);
+  if (!transport_->is_alive()) return false;
+  make_progress_on_pairs([&]() LOCKSTEP_REQUIRES(mutex_) { pairs_.advance_at_once(message); });
+  if (!message.is_done() || message.error() != nullptr) return false;
+  // this thread waits in the place of the progress thread: other operations go on, too
+  constexpr int messages_before_drive = 16;
+  if (++messages_at_once_ % messages_before_drive == 0) drive();
   return true;
 }
 
@@ -595,43 +629,48 @@ void Engine::receive_if_late() {
 bool Engine::is_aborted() const { return control_.abort_record(epoch_.number(), queue_.sequence()) != nullptr; }
 
 void Engine::run_progress(const std::stop_token& stop) {
+  constexpr int looks = 50;  // while there is no work, before the thread sleeps until it is woken
+  constexpr auto look_time = std::chrono::microseconds(100);
   Backoff backoff(spins_);
   const auto has_work = [this]() LOCKSTEP_REQUIRES(mutex_) {
     return !queue_.is_empty() || !pairs_.is_empty() || !continuations_.empty();
   };
-  while (!stop.stop_requested()) {
+  for (int idle = 0; !stop.stop_requested();) {
     std::list<Continuation> done;
+    bool is_idle = false;
     {
       MutexLock lock(mutex_);
-      if (!has_work()) {
+      is_idle = !has_work();
+      if (is_idle && ++idle > looks) {
+        is_progress_asleep_.store(true, std::memory_order_seq_cst);
         work_.wait(lock, stop, has_work);
-        backoff = Backoff(spins_);
+        is_progress_asleep_.store(false, std::memory_order_relaxed);
+        idle = 0;
+        is_idle = !has_work();
       }
       // a thread that waits does the same work; two threads would take the lock, and a core, from each other
-      if (waiting_callers_.load(std::memory_order_relaxed) == 0) drive();
+      if (!is_idle && waiting_callers_.load(std::memory_order_relaxed) == 0) drive();
       done = take_continuations();
     }
     if (!done.empty()) {
       call(std::move(done));
       backoff = Backoff(spins_);  // the callbacks may have posted the next operation
     }
-    backoff.pause_in_background();
+    if (is_idle) {  // a short operation that comes now is done by the thread that waits for it
+      sleep_briefly(look_time, static_cast<std::uint32_t>(idle + 1));
+      backoff = Backoff(spins_);
+    } else {
+      idle = 0;
+      backoff.pause_in_background();
+    }
   }
 }
 
-void Engine::drive_pairs() {
+/// Fails all messages if `make_progress` throws, unless it lacks memory and may go on later.
+template <class Function>
+void Engine::make_progress_on_pairs(const Function& make_progress) {
   try {
-    if (!transport_->is_alive()) {
-      pairs_.fail_all(Code::failed_precondition, "MPI was finalized before the message was received");
-      return;
-    }
-    control_.poll();
-    pairs_.drive(workspace_);
-    const Clock::time_point now = Clock::now();
-    presence_.look(now);
-    for (const Presence::Gone& one : presence_.gone()) {
-      if (now - one.since > Presence::message_time) pairs_.fail_gone(one.rank, one.has_left, one.text);
-    }
+    make_progress();
   } catch (const Error& error) {
     pairs_.fail_all(error.code(), error.text());
   } catch (const std::bad_alloc&) {  // nothing is lost: the next call goes on
@@ -639,6 +678,22 @@ void Engine::drive_pairs() {
   } catch (const std::exception& error) {
     pairs_.fail_all(Code::internal, error.what());
   }
+}
+
+void Engine::drive_pairs() {
+  if (!transport_->is_alive()) {
+    pairs_.fail_all(Code::failed_precondition, "MPI was finalized before the message was received");
+    return;
+  }
+  make_progress_on_pairs([this]() LOCKSTEP_REQUIRES(mutex_) {
+    control_.poll();
+    pairs_.drive(workspace_);
+    const Clock::time_point now = Clock::now();
+    presence_.look(now);
+    for (const Presence::Gone& one : presence_.gone()) {
+      if (now - one.since > Presence::message_time) pairs_.fail_gone(one.rank, one.has_left, one.text);
+    }
+  });
 }
 
 void Engine::drive() {

@@ -185,14 +185,18 @@ class Engine final : private JobMember {
 
   bool wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until = std::nullopt);
   [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
+  [[nodiscard]] bool await_message(const PairOperation& message);
   void receive_if_late() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] bool is_aborted() const LOCKSTEP_REQUIRES(mutex_);
   void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
   void start_progress_thread() LOCKSTEP_REQUIRES(mutex_);
+  void wake_progress_thread();
   [[nodiscard]] std::list<Continuation> take_continuations() noexcept LOCKSTEP_REQUIRES(mutex_);
   static void call(std::list<Continuation> continuations) noexcept;
   void drive() LOCKSTEP_REQUIRES(mutex_);
   void drive_pairs() LOCKSTEP_REQUIRES(mutex_);
+  template <class Function>
+  void make_progress_on_pairs(const Function& make_progress) LOCKSTEP_REQUIRES(mutex_);
   void drive_head() LOCKSTEP_REQUIRES(mutex_);
   void end_without_mpi() LOCKSTEP_REQUIRES(mutex_);
   void conclude_agreement() LOCKSTEP_REQUIRES(mutex_);
@@ -255,6 +259,8 @@ class Engine final : private JobMember {
   Clock::time_point last_at_once_ LOCKSTEP_GUARDED_BY(mutex_){};  ///< begin of the last operation of `run_at_once`
   std::atomic<bool> knows_failures_{false};  // whether an exception may count as propagated; written under mutex_
 
+  int messages_at_once_ LOCKSTEP_GUARDED_BY(mutex_) = 0;  // number of calls of await_message that have needed no drive
+  std::atomic<bool> is_progress_asleep_{false};
   std::atomic<int> waiting_callers_{0};  // number of threads inside wait_since
 
   // by the time of when_done; a list, so that the progress thread allocates nothing when it takes some

@@ -4,28 +4,18 @@
 #include "collectives/engine/pair_channel.hpp"
 
 #include "base/log.hpp"
+#include "base/mark.hpp"
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
+#include <chrono>
 #include <new>
 #include <string_view>
 #include <utility>
 
 namespace lockstep::detail {
 namespace {
-
-using Word = std::uint64_t;
-constexpr Word valid = 1;
-constexpr Word nothing = 0;
-
-std::size_t byte_count(const HostItem& item) { return static_cast<std::size_t>(item.count()) * size_of(item.dtype); }
-
-std::size_t message_size(const std::vector<HostItem>& items) {
-  std::size_t bytes = sizeof(Word);
-  for (const HostItem& item : items) bytes += byte_count(item);
-  return bytes;
-}
 
 /// The descriptor for texts: both ranks use the descriptor of a send, so that the descriptors can be compared.
 Descriptor described(const PairOperation& operation) {
@@ -43,78 +33,6 @@ std::string text_of_awaited(const PairOperation& operation, int rank) {
 
 }  // namespace
 
-PairOperation::PairOperation(const Descriptor& descriptor, Role role, int peer, std::vector<HostItem> items,
-                             std::unique_ptr<HostCopies> copies)
-    : Operation(descriptor),
-      role_(role),
-      peer_(peer),
-      copies_(std::move(copies)),
-      items_(std::move(items)),
-      bytes_(message_size(items_)) {}
-
-void PairOperation::start(Transport& transport, Workspace& workspace) {
-  if (buffer_.size() < bytes_) buffer_ = workspace.take(bytes_);  // else there was no memory for the transfer
-  if (role_ == Role::send) {
-    std::byte* next = message().data();
-    std::memcpy(next, &valid, sizeof(Word));
-    next += sizeof(Word);
-    for (const HostItem& item : items_) {
-      if (byte_count(item) != 0) std::memcpy(next, item.inputs.front(), byte_count(item));
-      next += byte_count(item);
-    }
-    transfer_ = transport.send_aside(peer_, message());
-  } else {
-    transfer_ = transport.receive_aside(peer_, message());
-  }
-  is_under_way_ = true;
-}
-
-void PairOperation::start_void(Transport& transport, Workspace& workspace) {
-  if (buffer_.size() < bytes_) buffer_ = workspace.take(bytes_);
-  std::memset(message().data(), 0, bytes_);
-  std::memcpy(message().data(), &nothing, sizeof(Word));
-  transfer_ = transport.send_aside(peer_, message());
-  is_under_way_ = true;
-}
-
-bool PairOperation::advance(Transport& transport, Workspace& workspace) {
-  if (is_unpacked_) return copies_ == nullptr || copies_->is_done();
-  if (is_under_way_) {
-    if (!transport.test(transfer_)) return false;
-    is_under_way_ = false;
-  }
-  if (role_ == Role::receive) {
-    Word word = nothing;
-    std::memcpy(&word, message().data(), sizeof(Word));
-    if (word != valid) return false;
-    unpack();
-    if (copies_ != nullptr) copies_->deliver();
-  }
-  is_unpacked_ = true;
-  workspace.give_back(std::move(buffer_));
-  return copies_ == nullptr || copies_->is_done();
-}
-
-void PairOperation::unpack() const {
-  const std::byte* next = message().data() + sizeof(Word);
-  for (const HostItem& item : items_) {
-    if (byte_count(item) != 0) std::memcpy(item.outputs.front(), next, byte_count(item));
-    next += byte_count(item);
-  }
-}
-
-bool PairOperation::abandon(Transport& transport) noexcept {
-  if (!std::exchange(is_under_way_, false)) return false;
-  try {
-    std::vector<Buffer> buffers(1);
-    buffers.front() = std::move(buffer_);
-    transport.abandon(std::span(&transfer_, 1), std::move(buffers));
-  } catch (const std::bad_alloc&) {
-    buffer_.leak();
-  }
-  return true;
-}
-
 PairChannel::PairChannel(Transport& transport, ControlChannel& control, Recorder& recorder, Options options)
     : transport_(transport),
       control_(control),
@@ -122,74 +40,157 @@ PairChannel::PairChannel(Transport& transport, ControlChannel& control, Recorder
       options_(std::move(options)),
       out_of_memory_(error_of_this_rank(Code::unavailable, "out of memory")) {}
 
+/// The member of this rank's node that `rank` is; -1 if they share no memory.
+int PairChannel::member_of(int rank) const {
+  if (transport_.sharing_group() == nullptr) return -1;
+  const std::span<const int> leaders = transport_.node_leaders();
+  const auto leader_of = [&](int each) { return leaders[static_cast<std::size_t>(each)]; };
+  if (leader_of(rank) != leader_of(transport_.rank())) return -1;
+  int member = 0;
+  for (int each = leader_of(rank); each < rank; ++each) member += leader_of(each) == leader_of(rank) ? 1 : 0;
+  return member;
+}
+
+// ---- what callers do
+
 void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
   const int rank = operation->peer();
-  const bool is_send = operation->role() == PairOperation::Role::send;
+  const bool is_send = operation->role() == Role::send;
   Peer& peer = peers_[rank];
   std::int64_t& next = is_send ? peer.sends_posted : peer.receives_posted;
-  auto& pending = is_send ? peer.sends : peer.receives;
+  PendingByNumber& pending = peer.pending(operation->role());
   if (!peer.is_busy) busy_.reserve(busy_.size() + 1);
-  const auto entry = pending.insert_or_assign(next, Pending{operation, Clock::now()}).first;
-  if (is_send) {
+  operation->restart(next);
+  pending.add(next, Pending{operation});
+  if (is_send && peer.next_offer == next) {
     try {
-      ControlMessage offer;
-      offer.kind = ControlKind::offer;
-      offer.sequence = next;
-      offer.summary.lowest = {transport_.rank(), operation->descriptor()};
-      control_.send_to(rank, offer);
+      if (offer(rank, peer, next)) ++peer.next_offer;
     } catch (...) {
-      pending.erase(entry);
+      static_cast<void>(pending.take(next));
       throw;
     }
   }
   if (!peer.is_busy) busy_.push_back(rank);
   peer.is_busy = true;
-  if (under_way_ == 0) clock_.restart();
+  if (under_way_ == 0) was_idle_ = true;
   ++under_way_;
   recorder_.post_message(*operation, rank, is_send ? MessageEnd::send : MessageEnd::receive, next++);
 }
 
-std::int64_t PairChannel::skip(PairOperation::Role role, int rank) {
-  Peer& peer = peers_[rank];
-  return role == PairOperation::Role::send ? peer.sends_posted++ : peer.receives_posted++;
+AwaitedMessage PairChannel::awaited(const PairOperation& operation) {
+  const auto found = peers_.find(operation.peer());
+  if (found == peers_.end()) return {};
+  Peer& peer = found->second;
+  const std::int64_t number = operation.number();
+  if (operation.role() == Role::receive) {
+    const Pending* const pending = peer.receives.find(number);
+    if (peer.received == nullptr || pending == nullptr || pending->way != Way::unknown) return {};
+    return {&peer.received->state(number), number, Role::receive};
+  }
+  if (!is_by_memory(peer, number) || peer.sent->is_filling(number)) return {};
+  return {&peer.sent->state(number), number, Role::send};
 }
 
-void PairChannel::refuse(PairOperation::Role role, int rank, std::int64_t number, const Failure& failure) {
+bool PairChannel::advance_at_once(const PairOperation& operation) {
+  const auto found = peers_.find(operation.peer());
+  if (found != peers_.end() && !operation.is_done())
+    advance_in_memory(operation.peer(), found->second, operation.role(), operation.number());
+  return operation.is_done();
+}
+
+std::int64_t PairChannel::skip(Role role, int rank) {
   Peer& peer = peers_[rank];
-  if (role == PairOperation::Role::send) {
+  if (role == Role::receive) return peer.receives_posted++;
+  if (peer.next_offer == peer.sends_posted) ++peer.next_offer;
+  return peer.sends_posted++;
+}
+
+void PairChannel::refuse(Role role, int rank, std::int64_t number, const Failure& failure) {
+  Peer& peer = peers_[rank];
+  if (role == Role::send) {
     answer(rank, ControlKind::withdrawal, number, &failure);
     peer.refused.erase(number);
   } else if (peer.offers.count(number) != 0) {
     answer(rank, ControlKind::refusal, number, &failure);
     peer.offers.erase(number);
   } else if (peer.withdrawals.erase(number) == 0) {
-    peer.refusals[number] = failure;
-    answer(rank, ControlKind::refusal, number, &failure);  // this rank may not look for the offer for long
+    if (peer.received == nullptr) peer.refusals[number] = failure;  // the offer may be a message
+    answer(rank, ControlKind::refusal, number, &failure);           // this rank may not look for the offer for long
+  }
+}
+
+/// Whether this rank waits for the end of send `number`, which it has offered in the memory of the node.
+bool PairChannel::is_by_memory(const Peer& peer, std::int64_t number) {
+  const Pending* const pending = peer.sends.find(number);
+  return pending != nullptr && pending->way == Way::memory;
+}
+
+/// Offers the send `number`, unless it has failed already. Returns false if the memory of the node has no room for it
+/// yet.
+bool PairChannel::offer(int rank, Peer& peer, std::int64_t number) {
+  if (peer.refused.count(number) != 0) return true;  // it ends in the next `drive`
+  if (peer.sent == nullptr && member_of(rank) >= 0)
+    peer.sent = std::make_unique<SentMessages>(*transport_.sharing_group());
+  if (peer.has_told_ring) {
+    const SlotState holder = peer.sent->holder(number);
+    if (is_by_memory(peer, holder.number)) advance_in_memory(rank, peer, Role::send, holder.number);
+    if (!MessageRing::is_final(holder.phase) || is_by_memory(peer, holder.number)) {
+      reached(Mark::message_has_no_room);
+      return false;
+    }
+    Pending& pending = *peer.sends.find(number);
+    if (peer.sent->offer(number, *pending.operation)) {
+      pending.way = Way::memory;
+      peer.sent->fill(number, *pending.operation);
+      return true;
+    }
+  }
+  Pending& pending = *peer.sends.find(number);
+  ControlMessage offer;
+  offer.kind = ControlKind::offer;
+  offer.sequence = number;
+  offer.summary.lowest = {transport_.rank(), pending.operation->descriptor()};
+  if (peer.sent != nullptr) offer.ring = static_cast<std::uint64_t>(peer.sent->address());
+  control_.send_to(rank, offer);
+  pending.way = Way::messages;
+  peer.has_told_ring = offer.ring != 0;
+  return true;
+}
+
+/// Offers the sends for which there was no room before.
+void PairChannel::offer_next(int rank, Peer& peer) {
+  for (; peer.next_offer < peer.sends_posted; ++peer.next_offer) {
+    if (peer.sends.find(peer.next_offer) != nullptr && !offer(rank, peer, peer.next_offer)) return;
   }
 }
 
 void PairChannel::drive(Workspace& workspace) {
   for (; const ControlChannel::PairMessage* const message = control_.pair_message(); control_.drop_pair_message())
     take(message->source, message->message, workspace);
-  std::erase_if(voids_, [&](const Pending& sent) {
-    if (sent.operation->advance(transport_, workspace)) return true;
-    return Clock::now() - sent.since > options_.fail_after && sent.operation->abandon(transport_);
-  });
+  advance_voids();
   if (under_way_ != 0) {
+    if (std::exchange(was_idle_, false)) {
+      clock_.restart();
+      watched_ = {};
+    }
     const Clock::duration pause = clock_.drive(options_.fail_after);
     LateMessages late;
+    const auto least_time = std::min({options_.warn_after, options_.fail_after, std::chrono::milliseconds(1000)});
+    const bool is_time = clock_.now() - watched_ >= least_time / 100;
+    if (is_time) watched_ = clock_.now();
+    if (pause != Clock::duration(0)) {
+      for (const int rank : busy_) put_off(peers_[rank], pause);
+    }
     for (const int rank : busy_) {
       Peer& peer = peers_[rank];
-      for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
-        for (auto& entry : *pending) entry.second.since += pause;
-      }
       end_failed(peer);
+      offer_next(rank, peer);
       // offers that arrived before their receive was posted
       while (!peer.offers.empty() && peer.offers.begin()->first < peer.receives_posted)
         match(rank, peer.offers.begin()->first, workspace);
-      for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
-        advance(*pending, workspace);
-        watch(rank, *pending, late);
+      for (const Role role : {Role::send, Role::receive}) {
+        advance(rank, peer, role, workspace);
+        if (is_time) watch(rank, peer, role, late);
       }
     }
     if (late.count != 0) warn(late);
@@ -202,43 +203,77 @@ void PairChannel::drive(Workspace& workspace) {
   lacks_memory_since_.reset();
 }
 
+/// `pause` does not count as a wait.
+void PairChannel::put_off(Peer& peer, Clock::duration pause) noexcept {
+  for (const Role role : {Role::send, Role::receive}) {
+    PendingByNumber& pending = peer.pending(role);
+    for (std::int64_t number = pending.begin(); number < pending.end(); ++number) {
+      if (Pending* const one = pending.find(number); one != nullptr && one->since) *one->since += pause;
+    }
+  }
+}
+
+void PairChannel::advance_voids() {
+  std::erase_if(voids_, [&](VoidTransfer& sent) {
+    if (transport_.test(sent.transfer)) return true;
+    if (Clock::now() - sent.since <= options_.fail_after) return false;
+    try {
+      std::vector<Buffer> buffers(1);
+      buffers.front() = std::move(sent.buffer);
+      transport_.abandon(std::span(&sent.transfer, 1), std::move(buffers));
+    } catch (const std::bad_alloc&) {
+      sent.buffer.leak();
+    }
+    return true;
+  });
+}
+
 bool PairChannel::lacks_memory_for_long() noexcept {
   const Clock::time_point now = Clock::now();
   if (!lacks_memory_since_) lacks_memory_since_ = now;
   return now - *lacks_memory_since_ > options_.fail_after;
 }
 
+// ---- messages of the other rank
+
 /// Handles a message. If an allocation fails, it throws, and the message is handled again later: what has been done for
 /// it by then is not done twice, or changes nothing.
 void PairChannel::take(int source, const ControlMessage& message, Workspace& workspace) {
-  Peer& peer = peers_[source];
   switch (message.kind) {
-    case ControlKind::offer:
-      if (const auto refusal = peer.refusals.find(message.sequence); refusal != peer.refusals.end()) {
-        answer(source, ControlKind::refusal, message.sequence, &refusal->second);
-        peer.refusals.erase(refusal);
-        peer.offers.erase(message.sequence);
-        return;
-      }
-      peer.offers.insert_or_assign(message.sequence, message.summary.lowest.descriptor);
-      if (message.sequence < peer.receives_posted) match(source, message.sequence, workspace);
-      return;
+    case ControlKind::offer: take_offer(source, message, workspace); return;
     case ControlKind::withdrawal: take_withdrawal(source, message); return;
     default: take_answer(source, message, workspace); return;
   }
+}
+
+void PairChannel::take_offer(int source, const ControlMessage& message, Workspace& workspace) {
+  Peer& peer = peers_[source];
+  if (const int member = member_of(source); member >= 0 && message.ring != 0 && peer.received == nullptr) {
+    peer.received =
+        std::make_unique<ReceivedMessages>(*transport_.sharing_group(), member, static_cast<NodeAddress>(message.ring));
+    // the next offers come by memory, and what fails has been told to the other rank
+    peer.refusals.erase(peer.refusals.upper_bound(message.sequence), peer.refusals.end());
+  }
+  if (const auto refusal = peer.refusals.find(message.sequence); refusal != peer.refusals.end()) {
+    answer(source, ControlKind::refusal, message.sequence, &refusal->second);
+    peer.refusals.erase(refusal);
+    peer.offers.erase(message.sequence);
+    return;
+  }
+  peer.offers.insert_or_assign(message.sequence, message.summary.lowest.descriptor);
+  if (message.sequence < peer.receives_posted) match(source, message.sequence, workspace);
 }
 
 void PairChannel::take_answer(int source, const ControlMessage& message, Workspace& workspace) {
   Peer& peer = peers_[source];
   const std::int64_t number = message.sequence;
   const bool is_accepted = message.kind == ControlKind::acceptance;
-  const auto found = peer.sends.find(number);
-  if (found != peer.sends.end()) {
-    if (!is_accepted) return finish(peer.sends, number, error_of(failure_of(message.failure)));
+  if (Pending* const found = peer.sends.find(number); found != nullptr) {
+    if (!is_accepted) return finish(peer, Role::send, number, error_of(failure_of(message.failure)));
     try {
-      return begin(found->second, workspace);
+      return begin(*found, workspace);
     } catch (const std::bad_alloc&) {
-      withdraw(source, number, failure_of_shortage(*found->second.operation, number));
+      withdraw(source, number, failure_of_shortage(*found->operation, number));
     }
   }
   if (!is_accepted && number >= peer.sends_posted) peer.refused.insert_or_assign(number, failure_of(message.failure));
@@ -246,8 +281,9 @@ void PairChannel::take_answer(int source, const ControlMessage& message, Workspa
   if (withdrawn == peer.withdrawn.end()) return;
   if (is_accepted) {
     voids_.reserve(voids_.size() + 1);
-    withdrawn->second->start_void(transport_, workspace);
-    voids_.push_back({withdrawn->second, Clock::now()});
+    Buffer buffer;
+    const Transfer transfer = PairOperation::start_void(transport_, workspace, source, withdrawn->second, buffer);
+    voids_.push_back({std::move(buffer), transfer, Clock::now()});
   }
   peer.withdrawn.erase(withdrawn);
 }
@@ -262,42 +298,48 @@ void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
   }
   if (number >= peer.receives_posted) {
     peer.withdrawals.insert_or_assign(number, failure);
-  } else if (peer.receives.count(number) != 0) {
-    finish(peer.receives, number, error_of(failure));
+  } else if (peer.receives.find(number) != nullptr) {
+    finish(peer, Role::receive, number, error_of(failure));
   }
 }
 
 /// Ends the send `number`, to whose receiver the reason is told. If the receiver accepts it, or has done so already, it
-/// gets a transfer without valid data.
+/// gets a transfer without valid data. If the receiver has the message already, the send has succeeded.
 void PairChannel::withdraw(int target, std::int64_t number, const Failure& failure) {
   Peer& peer = peers_[target];
   SharedError error = error_of(failure);
-  peer.withdrawn.insert_or_assign(number, peer.sends.at(number).operation);
+  const Pending& pending = *peer.sends.find(number);
+  if (pending.way == Way::memory) {
+    if (!peer.sent->withdraw(number)) {
+      reached(Mark::message_taken_meanwhile);
+      return finish(peer, Role::send, number, nullptr);
+    }
+  } else if (pending.way == Way::messages) {
+    peer.withdrawn.insert_or_assign(number, pending.operation->bytes());
+  }
   answer(target, ControlKind::withdrawal, number, &failure);
-  finish(peer.sends, number, std::move(error));
+  finish(peer, Role::send, number, std::move(error));
 }
 
 /// Ends the sends and receives of which the other rank has told, before they were posted, that they fail.
 void PairChannel::end_failed(Peer& peer) {
-  const auto end = [this](std::map<std::int64_t, Failure>& failures, PendingByNumber& pending) {
+  const auto end = [&](std::map<std::int64_t, Failure>& failures, Role role) {
     for (auto each = failures.begin(); each != failures.end();) {
       const auto one = each++;
-      if (pending.count(one->first) == 0) continue;
-      finish(pending, one->first, error_of(one->second));
+      if (peer.pending(role).find(one->first) == nullptr) continue;
+      finish(peer, role, one->first, error_of(one->second));
       failures.erase(one);
     }
   };
-  end(peer.refused, peer.sends);
-  end(peer.withdrawals, peer.receives);
+  end(peer.refused, Role::send);
+  end(peer.withdrawals, Role::receive);
 }
 
 /// Answers an offer whose receive this rank has posted, or has skipped.
 void PairChannel::match(int source, std::int64_t number, Workspace& workspace) {
   Peer& peer = peers_[source];
-  if (peer.receives.count(number) != 0) return meet(source, number, workspace);
-  const Failure failure{Code::unavailable,
-                        fmt::format("rank {} failed in its recv from rank {}", transport_.rank(), source),
-                        {transport_.rank(), -1, "recv", number}};
+  if (peer.receives.find(number) != nullptr) return meet(source, number, workspace);
+  const Failure failure = failure_of_other_end(Role::receive, transport_.rank(), source, number);
   answer(source, ControlKind::refusal, number, &failure);
   peer.offers.erase(number);
 }
@@ -305,61 +347,179 @@ void PairChannel::match(int source, std::int64_t number, Workspace& workspace) {
 /// Compares an offer with its receive, and accepts or refuses it.
 void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
   Peer& peer = peers_[source];
-  const auto found = peer.receives.find(number);
+  Pending& found = *peer.receives.find(number);
   const Descriptor& offered = peer.offers.at(number);
-  const PairOperation& operation = *found->second.operation;
+  const PairOperation& operation = *found.operation;
   std::optional<Failure> failure;
   if (offered.hash == operation.descriptor().hash) {
     try {
-      if (!operation.is_agreed()) begin(found->second, workspace);  // else there was no memory for the answer
+      if (!operation.is_agreed()) begin(found, workspace);  // else there was no memory for the answer
     } catch (const std::bad_alloc&) {
       failure = failure_of_shortage(operation, number);
     }
   } else {
-    failure = failure_of_pair(
-        Code::mismatch, operation, number,
-        fmt::format("rank {} calls {}, but rank {} calls {}{}", source, describe(offered), transport_.rank(),
-                    describe(described(operation)), difference_of_lists(offered, operation.descriptor())));
+    failure = mismatch(source, number, offered, operation);
   }
   SharedError error = failure ? error_of(*failure) : nullptr;
   answer(source, failure ? ControlKind::refusal : ControlKind::acceptance, number, failure ? &*failure : nullptr);
   peer.offers.erase(number);
-  if (error != nullptr) finish(peer.receives, number, std::move(error));
+  if (error != nullptr) finish(peer, Role::receive, number, std::move(error));
 }
 
-/// Begins the transfer of a message on which both ranks agree. The timeout starts again.
+/// Compares an offer in the memory of the node with its receive. Returns whether they match.
+bool PairChannel::meet_in_memory(int source, Peer& peer, std::int64_t number) {
+  Pending& found = *peer.receives.find(number);
+  const PairOperation& operation = *found.operation;
+  if (peer.received->hash(number) == operation.descriptor().hash) {
+    found.way = Way::memory;
+    agree(found);
+    return true;
+  }
+  const std::optional<Descriptor> offered = peer.received->descriptor(number);
+  if (!offered) return false;  // a withdrawal has the reason
+  const Failure failure = mismatch(source, number, *offered, operation);
+  SharedError error = error_of(failure);
+  answer(source, ControlKind::refusal, number, &failure);
+  finish(peer, Role::receive, number, std::move(error));
+  return false;
+}
+
+Failure PairChannel::mismatch(int source, std::int64_t number, const Descriptor& offered,
+                              const PairOperation& operation) const {
+  return failure_of_pair(
+      Code::mismatch, operation, number,
+      fmt::format("rank {} calls {}, but rank {} calls {}{}", source, describe(offered), transport_.rank(),
+                  describe(described(operation)), difference_of_lists(offered, operation.descriptor())));
+}
+
+// ---- progress
+
+/// Begins the transfer of a message on which both ranks agree.
 void PairChannel::begin(Pending& pending, Workspace& workspace) {
   pending.operation->start(transport_, workspace);  // first, since there may be no memory for it
-  pending.since = Clock::now();
+  pending.way = Way::messages;
+  agree(pending);
+}
+
+/// The timeout starts again.
+void PairChannel::restart(Pending& pending) noexcept {
+  pending.since.reset();
   pending.late_since.reset();
+}
+
+void PairChannel::agree(Pending& pending) {
+  restart(pending);
   pending.operation->agree();
   recorder_.agree_message(*pending.operation);
 }
 
-void PairChannel::advance(PendingByNumber& pending, Workspace& workspace) {
-  for (auto entry = pending.begin(); entry != pending.end();) {
-    const auto [number, operation] = std::pair(entry->first, entry->second.operation);
-    ++entry;
-    if (operation->is_agreed() && operation->advance(transport_, workspace)) finish(pending, number, nullptr);
+/// Both ranks take their messages in order: of those by messages, only the oldest ones can have moved.
+void PairChannel::advance(int rank, Peer& peer, Role role, Workspace& workspace) {
+  if (role == Role::receive && peer.received != nullptr) {
+    drop_chunks(peer);
+    for (std::size_t index = 0; index < MessageRing::slots; ++index) look_at_slot(rank, peer, index);
+  }
+  PendingByNumber& pending = peer.pending(role);
+  std::size_t waiting = 0;
+  for (std::int64_t number = pending.begin(); number < pending.end() && waiting < MessageRing::slots; ++number) {
+    const Pending* const one = pending.find(number);
+    if (one == nullptr) continue;
+    const bool is_moving = one->operation->is_agreed();
+    if (!is_moving) ++waiting;
+    if (one->way == Way::memory) {
+      advance_in_memory(rank, peer, role, number);
+    } else if (const auto operation = one->operation; is_moving && operation->advance(transport_, workspace)) {
+      finish(peer, role, number, nullptr);
+    }
   }
 }
 
-void PairChannel::watch(int rank, PendingByNumber& pending, LateMessages& late) {
+/// Takes what the other rank has offered in a slot of its messages. If the receive has failed, the other rank may not
+/// know it.
+void PairChannel::look_at_slot(int rank, Peer& peer, std::size_t index) {
+  const SlotState slot = peer.received->slot(index);
+  if (slot.number < 0 || slot.number >= peer.receives_posted) return;
+  const Pending* const one = peer.receives.find(slot.number);
+  if (one != nullptr && slot.phase == MessageRing::Phase::withdrawn) {
+    await_reason(rank, peer, Role::receive, slot.number);
+  } else if (one != nullptr && !MessageRing::is_final(slot.phase)) {
+    advance_in_memory(rank, peer, Role::receive, slot.number);
+  } else if (one == nullptr && slot.phase == MessageRing::Phase::offered) {
+    const Failure failure = failure_of_other_end(Role::receive, transport_.rank(), rank, slot.number);
+    answer(rank, ControlKind::refusal, slot.number, &failure);
+    peer.received->refuse(slot.number);
+  }
+}
+
+/// The other rank has failed in message `number`. Its control message says why, if it had the memory to send one.
+void PairChannel::await_reason(int rank, Peer& peer, Role role, std::int64_t number) {
+  Pending& one = *peer.pending(role).find(number);
+  if (!one.fails_since) one.fails_since = Clock::now();
+  if (Clock::now() - *one.fails_since <= time_of_reason) return;
+  const Role other = role == Role::send ? Role::receive : Role::send;
+  finish(peer, role, number, error_of(failure_of_other_end(other, rank, transport_.rank(), number)));
+}
+
+void PairChannel::advance_in_memory(int rank, Peer& peer, Role role, std::int64_t number) {
+  Pending& one = *peer.pending(role).find(number);
+  if (one.way == Way::messages) return;
+  if (role == Role::send) {
+    if (one.way != Way::memory) return;
+    const MessageRing::Phase phase = peer.sent->phase(number);
+    if (phase == MessageRing::Phase::refused) return await_reason(rank, peer, role, number);
+    const bool is_seen = phase == MessageRing::Phase::read || phase == MessageRing::Phase::taken;
+    if (is_seen && !one.operation->is_agreed()) agree(one);
+    if (phase == MessageRing::Phase::taken) {
+      finish(peer, role, number, nullptr);
+    } else if (peer.sent->fill(number, *one.operation)) {
+      restart(one);
+    }
+    return;
+  }
+  if (!one.operation->is_agreed()) {
+    if (peer.received == nullptr || !peer.received->is_offered(number)) return;
+    if (!meet_in_memory(rank, peer, number)) return;
+  }
+  using Outcome = ReceivedMessages::Outcome;
+  if (!one.is_taken) {
+    const Outcome outcome = peer.received->take(number, *one.operation, one.received);
+    if (outcome == Outcome::moved) restart(one);
+    if (outcome != Outcome::taken) return;
+    one.is_taken = true;
+  }
+  if (!one.operation->is_delivering()) one.operation->deliver();
+  if (one.operation->is_delivered()) finish(peer, role, number, nullptr);
+}
+
+/// Drops what has come of messages that have failed here.
+void PairChannel::drop_chunks(Peer& peer) {
+  for (;;) {
+    const std::int64_t number = peer.received->next_in_chunks();
+    if (number < 0 || number >= peer.receives_posted || peer.receives.find(number) != nullptr) return;
+    reached(Mark::chunk_dropped);
+    peer.received->drop_chunk();
+  }
+}
+
+/// Messages are late in the order in which they were posted, but those on which both ranks have agreed.
+void PairChannel::watch(int rank, Peer& peer, Role role, LateMessages& late) {
   const Clock::time_point now = clock_.now();
   const bool may_warn = !warned_at_ || now - *warned_at_ >= options_.warn_after;
-  for (auto entry = pending.begin(); entry != pending.end();) {
-    const std::int64_t number = entry->first;
-    Pending& one = entry->second;
-    ++entry;
-    if (now - one.since > options_.fail_after && !one.late_since) one.late_since = now;
-    if (one.late_since && clock_.may_fail(*one.late_since)) {
-      const Pending failed = one;
-      time_out(rank, number, failed);
-    } else if (may_warn && !one.warned && now - one.since > options_.warn_after) {
-      one.warned = true;
-      if (late.count++ == 0 || one.since < late.since) {
-        late.first = one.operation;
-        late.since = one.since;
+  PendingByNumber& pending = peer.pending(role);
+  for (std::int64_t number = pending.begin(); number < pending.end(); ++number) {
+    Pending* const one = pending.find(number);
+    if (one == nullptr) continue;
+    if (!one->since) one->since = now;
+    const Clock::duration waited = now - *one->since;
+    if (waited > options_.fail_after && !one->late_since) one->late_since = now;
+    if (one->late_since && clock_.may_fail(*one->late_since)) {
+      const auto operation = one->operation;
+      time_out(rank, number, operation);
+    } else if (may_warn && !one->warned && waited > options_.warn_after) {
+      one->warned = true;
+      if (late.count++ == 0 || *one->since < late.since) {
+        late.first = one->operation;
+        late.since = *one->since;
       }
     }
   }
@@ -381,37 +541,47 @@ void PairChannel::warn(const LateMessages& late) {
   }
 }
 
-void PairChannel::time_out(int rank, std::int64_t number, const Pending& late) {
+void PairChannel::time_out(int rank, std::int64_t number, const std::shared_ptr<PairOperation>& operation) {
   Peer& peer = peers_[rank];
-  const bool is_send = late.operation->role() == PairOperation::Role::send;
+  const bool is_send = operation->role() == Role::send;
   const double seconds = std::chrono::duration<double>(options_.fail_after).count();
-  const Failure failure = failure_of_pair(
-      Code::deadline_exceeded, *late.operation, number,
-      fmt::format("timed out after {} s waiting for {}", seconds, text_of_awaited(*late.operation, rank)));
-  if (!late.operation->is_agreed() && is_send) return withdraw(rank, number, failure);
+  const Failure failure =
+      failure_of_pair(Code::deadline_exceeded, *operation, number,
+                      fmt::format("timed out after {} s waiting for {}", seconds, text_of_awaited(*operation, rank)));
+  const bool is_open = !operation->is_agreed() || peer.pending(operation->role()).find(number)->way == Way::memory;
+  if (is_open && is_send) return withdraw(rank, number, failure);
   SharedError error = error_of(failure);
-  if (!late.operation->is_agreed()) peer.refusals.insert_or_assign(number, failure);
-  finish(is_send ? peer.sends : peer.receives, number, std::move(error));
+  if (is_open) refuse(Role::receive, rank, number, failure);
+  finish(peer, operation->role(), number, std::move(error));
 }
 
-/// `error` is made before anything of the message is changed, so that a shortage of memory changes nothing.
-void PairChannel::finish(PendingByNumber& pending, std::int64_t number, SharedError error) noexcept {
-  const auto operation = pending.extract(number).mapped().operation;
+/// `error` is made before anything of the message is changed, so that a shortage of memory changes nothing. If the
+/// receiver has the message already, the send has succeeded.
+void PairChannel::finish(Peer& peer, Role role, std::int64_t number, SharedError error) noexcept {
+  const Pending pending = peer.pending(role).take(number);
+  PairOperation& operation = *pending.operation;
   --under_way_;
-  if (error != nullptr && operation->is_agreed()) static_cast<void>(operation->abandon(transport_));
-  recorder_.finish_message(*operation, number, error.get());
-  operation->finish(std::move(error));
+  if (error != nullptr) {
+    if (role == Role::receive && peer.received != nullptr) peer.received->refuse(number);
+    if (role == Role::send && pending.way == Way::memory && !peer.sent->withdraw(number)) error = nullptr;
+    if (pending.way == Way::messages && operation.is_agreed()) static_cast<void>(operation.abandon(transport_));
+  }
+  recorder_.finish_message(operation, number, error.get());
+  operation.finish(std::move(error));
 }
 
 void PairChannel::fail_gone(int rank, bool has_left, const std::string& text) {
   const auto found = peers_.find(rank);
   if (found == peers_.end()) return;
-  for (PendingByNumber* const pending : {&found->second.sends, &found->second.receives}) {
-    for (auto entry = pending->begin(); entry != pending->end();) {
-      const auto [number, operation] = std::pair(entry->first, entry->second.operation);
-      ++entry;
-      if (has_left && operation->is_agreed()) continue;
-      finish(*pending, number, error_of(failure_of_pair(Code::unavailable, *operation, number, text)));
+  Peer& peer = found->second;
+  for (const Role role : {Role::send, Role::receive}) {
+    PendingByNumber& pending = peer.pending(role);
+    for (std::int64_t number = pending.begin(); number < pending.end(); ++number) {
+      const Pending* const one = pending.find(number);
+      if (one == nullptr || one->is_taken) continue;
+      if (has_left && one->way == Way::messages && one->operation->is_agreed()) continue;
+      const auto operation = one->operation;
+      finish(peer, role, number, error_of(failure_of_pair(Code::unavailable, *operation, number, text)));
     }
   }
 }
@@ -422,8 +592,9 @@ void PairChannel::fail_all(Code code, std::string_view text) noexcept {
     error = error_of_this_rank(code, text);
   } catch (const std::bad_alloc&) {}
   for (auto& [rank, peer] : peers_) {
-    while (!peer.sends.empty()) finish(peer.sends, peer.sends.begin()->first, error);
-    while (!peer.receives.empty()) finish(peer.receives, peer.receives.begin()->first, error);
+    for (const Role role : {Role::send, Role::receive}) {
+      while (!peer.pending(role).empty()) finish(peer, role, peer.pending(role).begin(), error);
+    }
   }
 }
 
@@ -443,18 +614,14 @@ std::string PairChannel::text_of(const PairOperation& operation, std::int64_t nu
 }
 
 std::optional<WaitElsewhere> PairChannel::wait_in(const Operation& operation, Clock::time_point limit) const {
-  for (const int rank : busy_) {
-    const Peer& peer = peers_.at(rank);
-    for (const PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
-      for (const auto& [number, one] : *pending) {
-        if (one.operation.get() != &operation || one.since >= limit) continue;
-        return WaitElsewhere{
-            fmt::format("{}, {}", text_of(*one.operation, number), describe(described(*one.operation))),
-            clock_.now() - one.since > options_.warn_after};
-      }
-    }
-  }
-  return std::nullopt;
+  const auto& message = dynamic_cast<const PairOperation&>(operation);
+  const auto found = peers_.find(message.peer());
+  if (found == peers_.end()) return std::nullopt;
+  const Peer& peer = found->second;
+  const Pending* const one = (message.role() == Role::send ? peer.sends : peer.receives).find(message.number());
+  if (one == nullptr || !one->since || *one->since >= limit) return std::nullopt;
+  return WaitElsewhere{fmt::format("{}, {}", text_of(message, message.number()), describe(described(message))),
+                       clock_.now() - *one->since > options_.warn_after};
 }
 
 Failure PairChannel::failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
@@ -464,6 +631,14 @@ Failure PairChannel::failure_of_pair(Code code, const PairOperation& operation, 
   return {code,
           fmt::format("{}{}: {}", text_of(operation, number, code == Code::mismatch ? "message" : ""), call, why),
           {operation.peer(), -1, operation_name(operation.descriptor()), number}};
+}
+
+/// The other end of a message, on rank `rank`, has failed for an unknown reason.
+Failure PairChannel::failure_of_other_end(Role role, int rank, int other, std::int64_t number) {
+  const bool is_send = role == Role::send;
+  return {Code::unavailable,
+          fmt::format("rank {} failed in its {} rank {}", rank, is_send ? "send to" : "recv from", other),
+          {rank, -1, is_send ? "send" : "recv", number}};
 }
 
 SharedError PairChannel::error_of_this_rank(Code code, std::string_view text) const {

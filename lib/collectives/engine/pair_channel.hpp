@@ -2,20 +2,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sends and receives between two ranks, independent of the queue of collectives. The k-th send from rank a to rank b
-// matches the k-th receive on b from a. The sender offers its descriptor. The receiver compares this descriptor with
-// its own, and accepts or refuses the offer. After an acceptance the sender sends the data. So one send needs three
-// messages, and no data is ever written to buffers of another size or type. A rank that fails before the data is sent
-// sends the reason to the other rank.
+// matches the k-th receive on b from a. No data is ever written to tensors of another size or type: the sender offers
+// its descriptor, and the receiver compares this descriptor with its own.
+//
+// Ranks of one node do that in shared memory (engine/node_messages). The first message of a pair, and all messages
+// between nodes, are three messages of the transport: the sender offers its descriptor, the receiver accepts or refuses
+// the offer, and after an acceptance the sender sends the data. A rank that fails tells the other one the reason, as a
+// refusal or a withdrawal of the message with that number, which are messages of the transport in all cases.
 
 #pragma once
 
-#include "collectives/call/host_copies.hpp"
-#include "collectives/call/host_item.hpp"
 #include "collectives/engine/control_channel.hpp"
 #include "collectives/engine/driving_clock.hpp"
-#include "collectives/engine/operation.hpp"
+#include "collectives/engine/node_messages.hpp"
+#include "collectives/engine/numbered_queue.hpp"
+#include "collectives/engine/pair_operation.hpp"
 #include "collectives/engine/recorder.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -28,43 +32,18 @@
 
 namespace lockstep::detail {
 
-/// One end of a message from one rank to another: a list of tensors in one transfer, which is started when both ranks
-/// agree. The transfer begins with a word that says whether valid data follows. If the sender times out before it gets
-/// the acceptance, it still makes the transfer, without valid data, since the transfers between two ranks match in
-/// order.
-class PairOperation final : public Operation {
- public:
-  enum class Role : std::uint8_t { send, receive };
+/// What a thread that waits for a message in shared memory looks at.
+struct AwaitedMessage {
+  const std::atomic<std::uint64_t>* state = nullptr;  ///< of the slot; null: the engine must be driven
+  std::int64_t number = 0;
+  PairOperation::Role role = PairOperation::Role::send;
 
-  /// Each of `items` has one input (send) or one output (receive). `copies` has the host copies of tensors on GPUs;
-  /// null if no tensor is on a GPU.
-  PairOperation(const Descriptor& descriptor, Role role, int peer, std::vector<HostItem> items,
-                std::unique_ptr<HostCopies> copies = nullptr);
-
-  [[nodiscard]] Role role() const noexcept { return role_; }
-  [[nodiscard]] int peer() const noexcept { return peer_; }
-
-  void start(Transport& transport, Workspace& workspace) override;
-  /// Called instead of `start` if the send has failed: makes the transfer without valid data, and reads no tensor.
-  void start_void(Transport& transport, Workspace& workspace);
-  /// Stays false if the transfer had no valid data: a control message with the reason ends the operation.
-  [[nodiscard]] bool advance(Transport& transport, Workspace& workspace) override;
-  [[nodiscard]] std::vector<int> awaited_ranks() const override { return {peer_}; }
-  [[nodiscard]] bool abandon(Transport& transport) noexcept override;
-
- private:
-  [[nodiscard]] std::span<std::byte> message() const { return buffer_.first(bytes_); }
-  void unpack() const;
-
-  Role role_;
-  int peer_;
-  std::unique_ptr<HostCopies> copies_;
-  std::vector<HostItem> items_;
-  std::size_t bytes_;
-  Buffer buffer_;
-  Transfer transfer_{};
-  bool is_under_way_ = false;
-  bool is_unpacked_ = false;
+  /// Whether the other rank has done its part. Thread-safe while the engine exists.
+  [[nodiscard]] bool has_come() const noexcept {
+    const std::uint64_t now = state->load(std::memory_order_acquire);
+    return role == PairOperation::Role::send ? MessageRing::is_final(MessageRing::phase_of(now))
+                                             : now == MessageRing::state_of(number, MessageRing::Phase::offered);
+  }
 };
 
 /// Not thread-safe: called under the engine's lock.
@@ -81,6 +60,11 @@ class PairChannel {
 
   /// If it throws, the operation is not posted, and has no number.
   void post(const std::shared_ptr<PairOperation>& operation);
+  /// What to look at in a wait for `operation`, which has been posted.
+  [[nodiscard]] AwaitedMessage awaited(const PairOperation& operation);
+  /// Completes `operation`, which has been posted, if the other rank has done its part in shared memory. Returns
+  /// whether the operation is done. If an allocation fails, throws std::bad_alloc, and `drive` goes on.
+  bool advance_at_once(const PairOperation& operation);
   /// This rank does not make its next send to `rank` or its next receive from `rank`, as `role` says. Returns the
   /// number of that call. Needs no memory after the first call with `rank`, so that the next calls of both ranks match
   /// even if `refuse` has none.
@@ -105,11 +89,18 @@ class PairChannel {
   [[nodiscard]] bool is_empty() const noexcept { return under_way_ == 0 && voids_.empty(); }
 
  private:
+  using Role = PairOperation::Role;
+
+  enum class Way : std::uint8_t { unknown, messages, memory };
   struct Pending {
     std::shared_ptr<PairOperation> operation;
-    Clock::time_point since;
+    Way way = Way::unknown;    // a send is offered in the memory of the node; a receive has met such an offer
+    std::size_t received = 0;  // number of bytes, by memory
+    bool is_taken = false;     // all of them, and both ranks know
+    std::optional<Clock::time_point> since = std::nullopt;       // from the first `drive` on
     std::optional<Clock::time_point> late_since = std::nullopt;  // when the deadline was first seen to have passed
     bool warned = false;
+    std::optional<Clock::time_point> fails_since = std::nullopt;  // the other rank has failed, by memory
   };
   /// The messages of which one warning tells.
   struct LateMessages {
@@ -117,38 +108,69 @@ class PairChannel {
     std::shared_ptr<PairOperation> first;  // the one that has waited longest
     Clock::time_point since;
   };
-  using PendingByNumber = std::map<std::int64_t, Pending>;
+  using PendingByNumber = NumberedQueue<Pending>;
   struct Peer {
     bool is_busy = false;  // whether the peer is in busy_
     std::int64_t sends_posted = 0;
     std::int64_t receives_posted = 0;
+    std::int64_t next_offer = 0;  // the first send that has not been offered
     PendingByNumber sends;
     PendingByNumber receives;
-    std::map<std::int64_t, Descriptor> offers;    // offers whose receive is not posted yet
-    std::map<std::int64_t, Failure> refusals;     // failures of receives that ended before their offer arrived
-    std::map<std::int64_t, Failure> refused;      // failures of receives of the other rank, before the send is posted
-    std::map<std::int64_t, Failure> withdrawals;  // withdrawn sends whose receive is not posted yet
-    std::map<std::int64_t, std::shared_ptr<PairOperation>> withdrawn;  // own withdrawn sends that have no answer yet
+    bool has_told_ring = false;                     // whether an offer has told the peer the address of `sent`
+    std::unique_ptr<SentMessages> sent;             // null: not made yet, or the ranks share no memory
+    std::unique_ptr<ReceivedMessages> received;     // null: the peer has not told its address
+    std::map<std::int64_t, Descriptor> offers;      // offers whose receive is not posted yet
+    std::map<std::int64_t, Failure> refusals;       // failures of receives that ended before their offer arrived
+    std::map<std::int64_t, Failure> refused;        // failures of receives of the other rank, before the send is posted
+    std::map<std::int64_t, Failure> withdrawals;    // withdrawn sends whose receive is not posted yet
+    std::map<std::int64_t, std::size_t> withdrawn;  // sizes of own withdrawn sends that have no answer yet
+    [[nodiscard]] PendingByNumber& pending(Role role) noexcept { return role == Role::send ? sends : receives; }
+  };
+  /// A transfer without valid data, to a receiver that had accepted.
+  struct VoidTransfer {
+    Buffer buffer;
+    Transfer transfer;
+    Clock::time_point since;
   };
 
+  /// Time after which a rank does not wait any longer for the reason of a failure of the other rank.
+  static constexpr auto time_of_reason = std::chrono::seconds(1);
+
+  [[nodiscard]] int member_of(int rank) const;
+  [[nodiscard]] static bool is_by_memory(const Peer& peer, std::int64_t number);
+  [[nodiscard]] bool offer(int rank, Peer& peer, std::int64_t number);
+  void offer_next(int rank, Peer& peer);
   void take(int source, const ControlMessage& message, Workspace& workspace);
+  void take_offer(int source, const ControlMessage& message, Workspace& workspace);
   void take_answer(int source, const ControlMessage& message, Workspace& workspace);
   void take_withdrawal(int source, const ControlMessage& message);
   void match(int source, std::int64_t number, Workspace& workspace);
   void meet(int source, std::int64_t number, Workspace& workspace);
+  [[nodiscard]] bool meet_in_memory(int source, Peer& peer, std::int64_t number);
+  [[nodiscard]] Failure mismatch(int source, std::int64_t number, const Descriptor& offered,
+                                 const PairOperation& operation) const;
   void withdraw(int target, std::int64_t number, const Failure& failure);
   void end_failed(Peer& peer);
   void begin(Pending& pending, Workspace& workspace);
-  void advance(PendingByNumber& pending, Workspace& workspace);
-  void watch(int rank, PendingByNumber& pending, LateMessages& late);
+  static void restart(Pending& pending) noexcept;
+  void agree(Pending& pending);
+  void advance(int rank, Peer& peer, Role role, Workspace& workspace);
+  void advance_in_memory(int rank, Peer& peer, Role role, std::int64_t number);
+  void look_at_slot(int rank, Peer& peer, std::size_t index);
+  void await_reason(int rank, Peer& peer, Role role, std::int64_t number);
+  static void drop_chunks(Peer& peer);
+  static void put_off(Peer& peer, Clock::duration pause) noexcept;
+  void advance_voids();
+  void watch(int rank, Peer& peer, Role role, LateMessages& late);
   void warn(const LateMessages& late);
-  void time_out(int rank, std::int64_t number, const Pending& pending);
-  void finish(PendingByNumber& pending, std::int64_t number, SharedError error) noexcept;
+  void time_out(int rank, std::int64_t number, const std::shared_ptr<PairOperation>& operation);
+  void finish(Peer& peer, Role role, std::int64_t number, SharedError error) noexcept;
   void answer(int target, ControlKind kind, std::int64_t number, const Failure* failure);
   [[nodiscard]] std::string text_of(const PairOperation& operation, std::int64_t number,
                                     std::string_view kind = {}) const;
   [[nodiscard]] Failure failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
                                         const std::string& why) const;
+  [[nodiscard]] static Failure failure_of_other_end(Role role, int rank, int other, std::int64_t number);
   /// An error of all pending sends and receives, whose cause is this rank.
   [[nodiscard]] SharedError error_of_this_rank(Code code, std::string_view text) const;
   [[nodiscard]] Failure failure_of_shortage(const PairOperation& operation, std::int64_t number) const;
@@ -158,10 +180,12 @@ class PairChannel {
   Recorder& recorder_;
   Options options_;
   std::map<int, Peer> peers_;
-  std::vector<int> busy_;       // the peers that may have pending sends or receives
-  std::vector<Pending> voids_;  // transfers without valid data, to receivers that had accepted
+  std::vector<int> busy_;  // the peers that may have pending sends or receives
+  std::vector<VoidTransfer> voids_;
   std::size_t under_way_ = 0;
+  bool was_idle_ = true;  // nothing was under way at some time since the last `drive`
   DrivingClock clock_;
+  Clock::time_point watched_{};
   std::optional<Clock::time_point> lacks_memory_since_;
   const SharedError out_of_memory_;
   std::optional<Clock::time_point> warned_at_;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <utility>
 
 namespace lockstep::detail {
@@ -68,11 +69,23 @@ std::byte* NodeGroup::reserve_scratch(std::size_t slot, std::size_t bytes) {
   return memory.data();
 }
 
+std::byte* NodeGroup::keep(std::size_t bytes) {
+  kept_.reserve(kept_.size() + 1);
+  const std::size_t with_alignment = bytes + control_block_alignment;
+  NodeMemory memory = allocate(std::max(with_alignment, page_bytes()));
+  if (memory.data() == nullptr) return nullptr;
+  void* data = memory.data();
+  std::size_t size = with_alignment;
+  kept_.push_back(std::move(memory));
+  return static_cast<std::byte*>(std::align(control_block_alignment, bytes, data, size));
+}
+
 MemoryOfGroup NodeGroup::take_memory() noexcept {
   MemoryOfGroup all;
-  all[0] = std::move(staging_.inputs);
-  all[1] = std::move(staging_.results);
-  std::move(scratch_.begin(), scratch_.end(), all.begin() + 2);
+  all.staging[0] = std::move(staging_.inputs);
+  all.staging[1] = std::move(staging_.results);
+  std::move(scratch_.begin(), scratch_.end(), all.staging.begin() + 2);
+  all.kept = std::move(kept_);
   return all;
 }
 

@@ -83,8 +83,16 @@ struct NodeStaging {
   NodeMemory results;  ///< read by each other rank until that rank arrives at the next operation
 };
 
-/// The staging memory of an endpoint, and its memory for partial results.
-using MemoryOfGroup = std::array<NodeMemory, 2 + ControlBlock::slots>;
+/// All memory of an endpoint that other members may access.
+struct MemoryOfGroup {
+  std::array<NodeMemory, 2 + ControlBlock::slots> staging;  ///< for inputs, results, and partial results
+  std::vector<NodeMemory> kept;
+
+  void leak() noexcept {
+    for (NodeMemory& each : staging) each.leak();
+    for (NodeMemory& each : kept) each.leak();
+  }
+};
 
 /// The endpoint of one rank in a group. Not thread-safe: the engine calls it under the engine's lock.
 class NodeGroup {
@@ -212,6 +220,9 @@ class NodeGroup {
   /// lost, so no other rank may still read them: to be called when this rank arrives at the operation. Throws
   /// Error(unavailable) if the arena is full.
   [[nodiscard]] std::byte* reserve_scratch(std::size_t slot, std::size_t bytes);
+  /// Allocates memory, in whole pages and aligned as a control block, that is freed when all members have left the
+  /// group. Returns null if the arena is full. If another allocation fails, throws std::bad_alloc.
+  [[nodiscard]] std::byte* keep(std::size_t bytes);
 
  protected:
   [[nodiscard]] const Member& member(int rank) const noexcept { return members_[static_cast<std::size_t>(rank)]; }
@@ -234,6 +245,7 @@ class NodeGroup {
   const TestHooks* test_hooks_ = nullptr;
   NodeStaging staging_;
   std::array<NodeMemory, ControlBlock::slots> scratch_;
+  std::vector<NodeMemory> kept_;
   StagingUse input_use_;
   StagingUse result_use_;
 };

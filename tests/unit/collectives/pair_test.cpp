@@ -3,11 +3,13 @@
 //
 // Messages between two ranks: they arrive, whatever other operations are pending; errors occur on both ends.
 
+#include "collectives/make_communicator.hpp"
 #include "support/errors.hpp"
 #include "support/function_ref.hpp"
 #include "support/late_ranks.hpp"
 #include "support/pair_cases.hpp"
 #include "support/ranks.hpp"
+#include "transport/shm/node_group.hpp"
 #include "virtual_time/virtual_time.hpp"
 
 #include <gtest/gtest.h>
@@ -16,6 +18,7 @@
 #include <array>
 #include <cstdlib>
 #include <latch>
+#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,19 +38,46 @@ std::vector<float> recv(Communicator& comm, int source, std::size_t count, const
   return values;
 }
 
-/// Two ranks; what each of them throws. Messages have the deadline of their communicator.
-std::array<std::string, 2> errors_of(FunctionRef<void(Communicator&)> body,
-                                     const CommunicatorOptions& options = minutes_to_fail()) {
+/// The first message of a pair of ranks goes by the transport; the later ones go by the memory of their node.
+void exchange_first_messages(Communicator& comm) {
+  const int other = 1 - comm.rank();
+  for (const bool sends : {comm.rank() == 0, comm.rank() != 0}) {
+    if (sends) {
+      send(comm, other, {7});
+    } else {
+      EXPECT_EQ(recv(comm, other, 1), std::vector{7.0F});
+    }
+  }
+}
+
+/// What each of two ranks throws; `number` is that of the first message of `body` in each direction.
+std::array<std::string, 2> errors_of_message(int number, FunctionRef<void(Communicator&)> body,
+                                             const CommunicatorOptions& options) {
   std::array<std::string, 2> errors;
   on_ranks(
       {1, 1},
       [&](Communicator& comm) {
+        if (number == 1) exchange_first_messages(comm);
         errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm); });
         // the sequence of the pair is in order, and so are the collectives
         if (virtual_time::is_active() || options.fail_after > std::chrono::minutes(1)) check_ring(comm);
         comm.barrier(long_deadline());
       },
       options);
+  return errors;
+}
+
+void expect_same_but_number(const std::array<std::string, 2>& later, const std::array<std::string, 2>& errors) {
+  for (std::size_t rank = 0; rank < errors.size(); ++rank)
+    EXPECT_EQ(std::regex_replace(later[rank], std::regex("#1 of communicator"), "#0 of communicator"), errors[rank]);
+}
+
+/// Two ranks; what each of them throws. Messages have the deadline of their communicator. Checks that the errors are
+/// the same on both ways of a message.
+std::array<std::string, 2> errors_of(FunctionRef<void(Communicator&)> body,
+                                     const CommunicatorOptions& options = minutes_to_fail()) {
+  std::array<std::string, 2> errors = errors_of_message(0, body, options);
+  expect_same_but_number(errors_of_message(1, body, options), errors);
   return errors;
 }
 
@@ -79,6 +109,78 @@ TEST(Messages, of_several_threads_arrive) {
     });
     for (int k = 0; k < 200; ++k) send(comm, other, {static_cast<float>(k)});
   });
+}
+
+/// All sizes, more messages than have room, by all ways.
+void check_many_sizes(const TestHooks& hooks) {
+  on_ranks({1, 1}, [&](Communicator& comm) {
+    CommunicatorAccess::set_test_hooks(comm, &hooks);
+    const int other = 1 - comm.rank();
+    constexpr int count = 50;
+    for (const std::size_t size : {0, 1, 24, 25, 1024, 1025, 8192, 8193, 100'000}) {
+      std::vector<std::vector<float>> sent;
+      std::vector<std::vector<float>> received(count, std::vector(size, -1.0F));
+      for (int k = 0; k < count; ++k) sent.emplace_back(size, static_cast<float>(100 * comm.rank() + k));
+      std::vector<Request> requests;
+      for (int k = 0; k < count; ++k) requests.push_back(comm.send_async(sent[static_cast<std::size_t>(k)], other));
+      for (int k = 0; k < count; ++k) requests.push_back(comm.recv_async(received[static_cast<std::size_t>(k)], other));
+      if (size % 2 == 0) std::reverse(requests.begin(), requests.end());
+      for (Request& request : requests) request.wait();
+      for (int k = 0; k < count; ++k) {
+        ASSERT_EQ(received[static_cast<std::size_t>(k)], std::vector(size, static_cast<float>(100 * other + k)))
+            << size << " elements, message " << k;
+      }
+      check_ring(comm);
+    }
+    comm.barrier();
+    CommunicatorAccess::set_test_hooks(comm, nullptr);
+  });
+}
+
+TEST(Messages, of_all_sizes_arrive_if_more_are_in_flight_than_have_room) { check_many_sizes({}); }
+
+TEST(Messages, of_all_sizes_arrive_from_memory_that_the_other_rank_cannot_access) {
+  check_many_sizes({.hides_memory = [](const void*) { return true; }});
+}
+
+/// The middle one of several long messages fails, on both ends.
+void check_failure_among_long_messages(const TestHooks& hooks, std::size_t received_size) {
+  on_ranks({1, 1}, [&](Communicator& comm) {
+    CommunicatorAccess::set_test_hooks(comm, &hooks);
+    exchange_first_messages(comm);
+    constexpr std::size_t size = 300'000;
+    std::vector<std::vector<float>> values;
+    for (int k = 0; k < 5; ++k)
+      values.emplace_back(comm.rank() == 1 && k == 2 ? received_size : size, static_cast<float>(k));
+    std::vector<Request> requests;
+    for (auto& each : values) {
+      if (comm.rank() == 0) {
+        requests.push_back(comm.send_async(each, 1));
+      } else {
+        each.assign(each.size(), -1.0F);
+        requests.push_back(comm.recv_async(each, 0));
+      }
+    }
+    for (std::size_t k = 0; k < requests.size(); ++k) {
+      const std::string error = error_of([&] { requests[k].wait(); });
+      if (k == 2) {
+        expect_all(error, {"mismatch: message #3 of communicator from rank 0 to rank 1", "send of f32 [300000]"});
+      } else {
+        EXPECT_EQ(error, "none") << k;
+        EXPECT_EQ(values[k], std::vector(size, static_cast<float>(k))) << k;
+      }
+    }
+    check_ring(comm);
+    comm.barrier();
+    CommunicatorAccess::set_test_hooks(comm, nullptr);
+  });
+}
+
+TEST(Messages, that_do_not_fit_leave_the_long_ones_around_them_alone) {
+  for (const std::size_t size : {std::size_t{1}, std::size_t{400'000}}) {
+    check_failure_among_long_messages({}, size);
+    check_failure_among_long_messages({.hides_memory = [](const void*) { return true; }}, size);
+  }
 }
 
 TEST(Messages, survive_a_failure_of_the_collectives) {
@@ -144,17 +246,22 @@ TEST(Messages, of_other_names_do_not_fit) {
 
 /// The errors of a message from rank 0 to rank 1 for which rank `late` comes too late.
 std::array<std::string, 2> errors_of_a_message_without(int late) {
-  LateRanks ranks(2, {late});
-  const auto body = [&](Communicator& comm) {
-    ranks.call(comm, [&] {
-      if (comm.rank() == 0) {
-        send(comm, 1, {1, 2, 3});
-      } else {
-        (void)recv(comm, 0, 3);
-      }
-    });
+  const auto errors_of_number = [late](int number) {
+    LateRanks ranks(2, {late});
+    const auto body = [&](Communicator& comm) {
+      ranks.call(comm, [&] {
+        if (comm.rank() == 0) {
+          send(comm, 1, {1, 2, 3});
+        } else {
+          (void)recv(comm, 0, 3);
+        }
+      });
+    };
+    return errors_of_message(number, body, short_deadline());
   };
-  return errors_of(body, short_deadline());
+  std::array<std::string, 2> errors = errors_of_number(0);
+  expect_same_but_number(errors_of_number(1), errors);
+  return errors;
 }
 
 TEST(Messages, that_are_not_received_time_out_on_both_ends) {
@@ -219,12 +326,13 @@ TEST(Messages, of_many_ranks_that_a_rank_waits_for_are_cut_to_what_other_ranks_a
 }
 
 /// The receiver accepts while the sender does nothing; then the sender gives up before it looks.
-void check_receiver_that_comes_after(std::chrono::microseconds time) {
+void check_receiver_that_comes_after(std::chrono::microseconds time, bool is_first_message) {
   std::latch is_offered(1);
   std::latch is_given_up(1);
   on_ranks(
       {1, 1},
       [&](Communicator& comm) {
+        if (!is_first_message) exchange_first_messages(comm);
         if (comm.rank() == 0) {
           std::vector<float> values{1, 2, 3};
           const ConstTensorView view = view_of(std::span<const float>(values));
@@ -251,10 +359,13 @@ void check_receiver_that_comes_after(std::chrono::microseconds time) {
 
 TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {
   using namespace std::chrono_literals;
-  check_receiver_that_comes_after(995ms);  // about when the sender gives up
-  if (!virtual_time::is_active()) return;
-  for (const auto time : {980'000us, 990'000us, 998'000us, 999'000us, 999'900us, 1'000'000us, 1'000'100us, 1'001'000us})
-    check_receiver_that_comes_after(time);
+  for (const bool is_first_message : {true, false}) {
+    check_receiver_that_comes_after(995ms, is_first_message);  // about when the sender gives up
+    if (!virtual_time::is_active()) continue;
+    for (const auto time :
+         {980'000us, 990'000us, 998'000us, 999'000us, 999'900us, 1'000'000us, 1'000'100us, 1'001'000us, 1'010'000us})
+      check_receiver_that_comes_after(time, is_first_message);
+  }
 }
 
 TEST(Messages, with_wrong_arguments_are_refused_and_told_to_the_other_rank) {

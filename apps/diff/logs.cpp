@@ -128,7 +128,8 @@ void read_operation(const Json& json, std::size_t line, Log& log) {
 }
 
 void read_line(const std::string& text, std::size_t line, Log& log) {
-  const Json json = lockstep::detail::read_json(text);
+  const lockstep::detail::JsonDocument document = lockstep::detail::read_json(text);
+  const Json& json = *document;
   if (line == 1) {
     require(json.at("lockstep_hash_log").get<int>() == 1,
             "not version 1; use the lockstep-diff of the same installation");

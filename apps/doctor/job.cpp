@@ -111,7 +111,8 @@ class Rank {
     for (;;) {
       const auto text = messages_.receive(0, after(options_.start_seconds + options_.seconds + 20));
       if (!text) return;
-      const auto command = read_json(*text);
+      const auto document = read_json(*text);
+      const nlohmann::json& command = *document;
       const std::string what = command.at("do");
       if (what == "end") return;
       if (what == "clock") answer_clock();
@@ -154,7 +155,7 @@ class Rank {
     for (int rank = 1; rank < facts_.size; ++rank) {
       const auto text = messages_.receive(rank, deadline);
       if (text) {
-        job.ranks.push_back(read_json(*text).get<RankFacts>());
+        job.ranks.push_back(read_json(*text)->get<RankFacts>());
       } else {
         job.missing.push_back(rank);
       }
@@ -184,7 +185,7 @@ class Rank {
     for (int rank = 1; rank < facts_.size; ++rank) {
       const auto text = messages_.receive(rank, deadline);
       if (text) {
-        job.ranks[static_cast<std::size_t>(rank)].compute_ms = read_json(*text).get<double>();
+        job.ranks[static_cast<std::size_t>(rank)].compute_ms = read_json(*text)->get<double>();
       } else {
         job.missing.push_back(rank);
       }
@@ -240,7 +241,7 @@ class Rank {
   void take_result(Link& link, double seconds) {
     const auto text = messages_.receive(link.first, after(seconds + 12));
     if (text) {
-      link = read_json(*text).get<Link>();
+      link = read_json(*text)->get<Link>();
     } else {
       link.error = "no answer from rank " + std::to_string(link.first) + " within the deadline";
     }

@@ -110,7 +110,7 @@ Communicator read_communicator(const Value& value) {
 }  // namespace
 
 Record read_record(const std::string& path) {
-  Json json;
+  lockstep::detail::JsonDocument json;
   try {
     json = lockstep::detail::read_json_file(path, {.bytes = most_bytes});
   } catch (const std::system_error& error) {
@@ -118,7 +118,7 @@ Record read_record(const std::string& path) {
   } catch (const lockstep::detail::JsonError& error) {
     throw InputError(fmt::format("{}: not a flight record of lockstep: {}", path, error.what()));
   }
-  const Value value(json, path + ": record");
+  const Value value(*json, path + ": record");
   if (!value.has("lockstep_flight_record")) throw InputError(path + ": not a flight record of lockstep");
   if (const auto version = value.at("lockstep_flight_record").number(); version != 1) {
     throw InputError(fmt::format(

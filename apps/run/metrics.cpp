@@ -40,12 +40,13 @@ double number(const nlohmann::json& record, const char* name) {
 }
 
 std::optional<RankMetrics> parse(const std::string& line, int rank) {
-  nlohmann::json record;
+  lockstep::detail::JsonDocument document;
   try {
-    record = lockstep::detail::read_json(line);
+    document = lockstep::detail::read_json(line);
   } catch (const lockstep::detail::JsonError&) {
     return std::nullopt;
   }
+  const nlohmann::json& record = *document;
   if (!record.is_object()) return std::nullopt;
   RankMetrics metrics;
   metrics.rank = rank;

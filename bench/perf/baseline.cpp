@@ -24,7 +24,7 @@ constexpr std::string_view baseline_rule = "give a file that --json wrote";
 constexpr std::uint64_t most_integer = std::numeric_limits<std::int64_t>::max();
 constexpr lockstep::detail::JsonLimits limits{.bytes = std::size_t{1} << 26, .values = std::size_t{1} << 22};
 
-nlohmann::json json_of(const std::string& file_name) {
+lockstep::detail::JsonDocument json_of(const std::string& file_name) {
   try {
     return lockstep::detail::read_json_file(file_name, limits);
   } catch (const std::system_error&) {
@@ -74,7 +74,8 @@ std::string identity_text(const nlohmann::json& row) {
 }  // namespace
 
 Baseline::Baseline(const std::string& file_name, int ranks, std::span<const Identity> rows) {
-  const nlohmann::json json = json_of(file_name);
+  const lockstep::detail::JsonDocument document = json_of(file_name);
+  const nlohmann::json& json = *document;
   std::int64_t their_ranks = 0;
   const auto refuse_content = [&](std::string_view why) {
     refuse("--baseline \"{}\": not a result of lockstep-perf ({}); {}", file_name, why, baseline_rule);

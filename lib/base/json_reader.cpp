@@ -51,7 +51,7 @@ class Builder {
   Builder(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
 
   [[nodiscard]] std::size_t* taken() { return &taken_; }
-  [[nodiscard]] Json take() { return std::move(root_); }
+  [[nodiscard]] JsonDocument take() { return std::move(root_); }
 
   // The events; nlohmann::json defines their names and parameters. The result false would end the parser.
   bool null() { return add(nullptr); }
@@ -112,7 +112,7 @@ class Builder {
     if (++values_ > limits_.values) {
       throw JsonError(JsonRule::values, taken_, fmt::format("more than {} values at byte {}", limits_.values, taken_));
     }
-    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.empty()) return &(*root_ = std::move(value));
     if (!open_.back()->is_array()) return &(*member_ = std::move(value));
     auto& elements = open_.back()->get_ref<Json::array_t&>();
     elements.push_back(std::move(value));
@@ -135,14 +135,30 @@ class Builder {
   const JsonLimits& limits_;
   std::size_t taken_ = 0;
   std::size_t values_ = 0;
-  Json root_;
+  JsonDocument root_{new Json};
   std::vector<Json*> open_;  // lists and objects that are not complete
   Json* member_ = nullptr;   // of the last name
 };
 
+/// Destroys what the list or object contains, from the inside. The destructor of an empty one allocates nothing.
+void clear(Json& value) noexcept {
+  if (auto* const elements = value.get_ptr<Json::array_t*>()) {
+    for (Json& element : *elements) clear(element);
+    elements->clear();
+  } else if (auto* const members = value.get_ptr<Json::object_t*>()) {
+    for (auto& [name, member] : *members) clear(member);
+    members->clear();
+  }
+}
+
 }  // namespace
 
-nlohmann::json read_json(std::string_view text, const JsonLimits& limits) {
+void DestroyJson::operator()(nlohmann::json* value) const noexcept {
+  clear(*value);
+  delete value;
+}
+
+JsonDocument read_json(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
     throw JsonError(JsonRule::bytes, limits.bytes + 1,
                     fmt::format("the text has {} bytes, but at most {} are allowed", text.size(), limits.bytes));
@@ -153,7 +169,7 @@ nlohmann::json read_json(std::string_view text, const JsonLimits& limits) {
   return builder.take();
 }
 
-nlohmann::json read_json_file(const std::string& path, const JsonLimits& limits) {
+JsonDocument read_json_file(const std::string& path, const JsonLimits& limits) {
   std::ifstream file(path, std::ios::binary);
   std::string text;
   std::vector<char> block(std::size_t{1} << 16);

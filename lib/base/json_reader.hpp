@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -47,11 +48,20 @@ class JsonError : public std::runtime_error {
   std::string name_;
 };
 
+/// Destroys a value without an allocation. The destructor of nlohmann::json moves the elements of a list or an object
+/// to memory that it allocates; if there is none, the process ends. Calls itself once for each level of nesting.
+struct DestroyJson {
+  void operator()(nlohmann::json* value) const noexcept;
+};
+/// A value that was read. A list or an object in it must not be copied where memory may run out: the copy would have
+/// the destructor of nlohmann::json.
+using JsonDocument = std::unique_ptr<nlohmann::json, DestroyJson>;
+
 /// The value of `text`, all of which must be one JSON value. Names of an object are unique, texts are UTF-8, and
 /// numbers finite. Throws JsonError as soon as a limit is exceeded; needs no stack for lists inside each other.
-[[nodiscard]] nlohmann::json read_json(std::string_view text, const JsonLimits& limits = {});
+[[nodiscard]] JsonDocument read_json(std::string_view text, const JsonLimits& limits = {});
 /// As `read_json`, for the content of a file, of which at most one block more than `limits.bytes` is read. Throws
 /// std::system_error if the file cannot be read.
-[[nodiscard]] nlohmann::json read_json_file(const std::string& path, const JsonLimits& limits = {});
+[[nodiscard]] JsonDocument read_json_file(const std::string& path, const JsonLimits& limits = {});
 
 }  // namespace lockstep::detail

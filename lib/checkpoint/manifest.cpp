@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
 #include "base/json_reader.hpp"
+#include "base/json_writer.hpp"
 #include "base/printable.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -29,29 +30,47 @@ using Json = nlohmann::json;
 
 constexpr const char* format_name = "lockstep checkpoint";
 
-/// The checksum of the serialized body. JSON keys are sorted, so equal contents have equal checksums.
-std::uint32_t checksum_of(const Json& body) {
-  const std::string text = body.dump();
-  return crc32c(std::as_bytes(std::span(text)));
-}
+/// The checksum of the body on one line, with sorted names: equal contents have equal checksums.
+std::uint32_t checksum_of(const std::string& body) { return crc32c(std::as_bytes(std::span(body))); }
 
-Json tensors_json(const Manifest& manifest) {
-  Json all = Json::object();
-  for (const auto& [name, record] : manifest.tensors) {
-    all[name] = {{"dtype", std::string(to_string(record.dtype))},
-                 {"shape", record.shape},
-                 {"synchronization", record.synchronization},
-                 {"aggregation", record.aggregation},
-                 {"crc32c", record.checksums}};
+void write_body(JsonWriter& json, const Manifest& manifest) {
+  json.begin_object()
+      .member("block_bytes", manifest.block_bytes)
+      .member("file_bytes", manifest.file_bytes)
+      .member("format", format_name)
+      .member("header_crc32c", manifest.header_checksum)
+      .member("replicas", manifest.replicas())
+      .member("replicas_per_rank", manifest.layout)
+      .name("state")
+      .begin_object();
+  for (const auto& [name, record] : manifest.words) {
+    json.name(name)
+        .begin_object()
+        .member("common", record.common)
+        .member("kind", record.kind)
+        .member("of_replica", record.of_replica)
+        .end_object();
   }
-  return all;
+  json.end_object().member("step", manifest.step).name("tensors").begin_object();
+  for (const auto& [name, record] : manifest.tensors) {
+    json.name(name)
+        .begin_object()
+        .member("aggregation", record.aggregation)
+        .member("crc32c", record.checksums)
+        .member("dtype", to_string(record.dtype))
+        .member("shape", record.shape)
+        .member("synchronization", record.synchronization)
+        .end_object();
+  }
+  json.end_object().member("version", Manifest::version).end_object();
 }
 
-Json words_json(const Manifest& manifest) {
-  Json all = Json::object();
-  for (const auto& [name, record] : manifest.words)
-    all[name] = {{"kind", record.kind}, {"common", record.common}, {"of_replica", record.of_replica}};
-  return all;
+bool has_body(const Json& json) {
+  const auto body = json.find("checkpoint");
+  if (body == json.end() || !body->is_object()) return false;
+  const auto format = body->find("format");
+  // `*format == format_name` would make a value of the name, and end the process if there is no memory for it
+  return format != body->end() && format->is_string() && format->get_ref<const std::string&>() == format_name;
 }
 
 /// A value of a manifest that breaks a rule.
@@ -110,34 +129,28 @@ Manifest manifest_of(const Json& body) {
 int Manifest::replicas() const noexcept { return std::accumulate(layout.begin(), layout.end(), 0); }
 
 std::string to_text(const Manifest& manifest) {
-  Json body = {{"format", format_name},
-               {"version", Manifest::version},
-               {"step", manifest.step},
-               {"replicas", manifest.replicas()},
-               {"replicas_per_rank", manifest.layout},
-               {"file_bytes", manifest.file_bytes},
-               {"header_crc32c", manifest.header_checksum},
-               {"block_bytes", manifest.block_bytes}};
-  body["tensors"] = tensors_json(manifest);
-  body["state"] = words_json(manifest);
-  const std::uint32_t checksum = checksum_of(body);
-  return Json{{"checkpoint", std::move(body)}, {"crc32c", checksum}}.dump(1) + "\n";
+  JsonWriter body;
+  write_body(body, manifest);
+  JsonWriter json(JsonWriter::Form::indented);
+  json.begin_object().name("checkpoint");
+  write_body(json, manifest);
+  return json.member("crc32c", checksum_of(body.take())).end_object().take() + "\n";
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& file) {
-  Json json;
+  JsonDocument document;
   try {
-    json = read_json(text);
+    document = read_json(text);
   } catch (const JsonError& error) {
     throw_error(Code::data_loss, "{}: the file is not a manifest of a lockstep checkpoint, or it is damaged: {}", file,
                 error.what());
   }
-  if (!json.is_object() || !json.contains("checkpoint") || !json["checkpoint"].is_object() ||
-      json["checkpoint"].value("format", Json()) != format_name) {
+  const Json& json = *document;
+  if (!has_body(json)) {
     throw_error(Code::data_loss, "{}: the file is not a manifest of a lockstep checkpoint, or it is damaged", file);
   }
-  const Json& body = json["checkpoint"];
-  if (json.value("crc32c", Json()) != checksum_of(body))
+  const Json& body = json.at("checkpoint");
+  if (const auto checksum = json.find("crc32c"); checksum == json.end() || *checksum != checksum_of(body.dump()))
     throw_error(Code::data_loss, "{}: the checksum of this file is wrong; the file is damaged", file);
   try {
     int version = 0;

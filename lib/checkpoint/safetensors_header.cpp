@@ -47,11 +47,11 @@ constexpr std::size_t length_bytes = 8;
 constexpr std::uint64_t data_alignment = 64;
 
 /// Parses the text, which must be an object.
-Json parsed(std::string_view text, const std::string& file) {
+JsonDocument parsed(std::string_view text, const std::string& file) {
   std::string reason;
   try {
-    Json json = read_json(text);
-    if (json.is_object()) return json;
+    JsonDocument json = read_json(text);
+    if (json->is_object()) return json;
   } catch (const JsonError& error) {
     reason = std::string(": ") + error.what();
   }
@@ -166,11 +166,11 @@ std::uint64_t header_length(std::string_view first_8_bytes, std::uint64_t file_b
 }
 
 SafetensorsHeader parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& file) {
-  const Json root = parsed(json, file);
+  const JsonDocument root = parsed(json, file);
   SafetensorsHeader header;
   header.data_offset = length_bytes + json.size();
   header.data_bytes = file_bytes - header.data_offset;
-  for (const auto& [name, entry] : root.items()) {
+  for (const auto& [name, entry] : root->items()) {
     if (name == "__metadata__") {
       read_metadata(entry, header.metadata, file);
     } else {
@@ -213,7 +213,6 @@ std::string format_header(SafetensorsHeader& header) {
                  [size](const TensorEntry& entry) { return size_of(entry.dtype) == size; });
   }
   header.tensors = std::move(sorted);
-  // Not made of objects of the JSON library: it allocates while it frees these, which ends the process without memory.
   std::string text = "{";
   const auto add = [&text](const std::string& key, const std::string& value) {
     text += fmt::format("{}{}:{}", text.size() > 1 ? "," : "", quoted(key), value);

@@ -4,10 +4,10 @@
 #include "cluster/flight_record.hpp"
 
 #include "base/check.hpp"
+#include "base/json_writer.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "cluster/files.hpp"
-#include "cluster/json_text.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/settings.hpp"
 
@@ -52,39 +52,46 @@ Registry& registry() {
   return *of_this_process;
 }
 
-OrderedJson to_json(const RecordedOperation& operation) {
-  const auto time = [](const std::optional<std::int64_t>& value) {
-    return value ? OrderedJson(*value) : OrderedJson(nullptr);
-  };
-  OrderedJson json{{"epoch", operation.epoch}, {"sequence", operation.sequence}, {"call", operation.call}};
-  json["kind"] = operation.kind;
-  if (!operation.op.empty()) json["op"] = operation.op;
-  json["dtype"] = operation.dtype;
-  json["elements"] = operation.elements;
-  if (!operation.name.empty()) json["name"] = operation.name;
-  if (operation.line != 0) {
-    json["file"] = operation.file;
-    json["line"] = operation.line;
-  }
-  if (operation.peer >= 0) json["peer"] = operation.peer;
-  json["state"] = operation.state;
-  if (!operation.result.empty()) json["result"] = operation.result;
-  json["posted_us"] = operation.posted;
-  json["agreed_us"] = time(operation.agreed);
-  json["finished_us"] = time(operation.finished);
-  return json;
+void write(JsonWriter& json, const RecordedOperation& operation) {
+  json.begin_object()
+      .member("epoch", operation.epoch)
+      .member("sequence", operation.sequence)
+      .member("call", operation.call)
+      .member("kind", operation.kind);
+  if (!operation.op.empty()) json.member("op", operation.op);
+  json.member("dtype", operation.dtype).member("elements", operation.elements);
+  if (!operation.name.empty()) json.member("name", operation.name);
+  if (operation.line != 0) json.member("file", operation.file).member("line", operation.line);
+  if (operation.peer >= 0) json.member("peer", operation.peer);
+  json.member("state", operation.state);
+  if (!operation.result.empty()) json.member("result", operation.result);
+  json.member("posted_us", operation.posted)
+      .member("agreed_us", operation.agreed)
+      .member("finished_us", operation.finished)
+      .end_object();
 }
 
-OrderedJson to_json(const CommunicatorRecord& record) {
-  OrderedJson json{{"name", record.name},           {"transport", record.transport}, {"number", record.number},
-                   {"job_ranks", record.job_ranks}, {"rank", record.rank},           {"size", record.size},
-                   {"posted", record.posted}};
-  OrderedJson& failures = json["failures"] = OrderedJson::array();
-  for (const RecordedFailure& failure : record.failures)
-    failures.push_back({{"epoch", failure.epoch}, {"sequence", failure.sequence}, {"text", failure.text}});
-  OrderedJson& operations = json["operations"] = OrderedJson::array();
-  for (const RecordedOperation& operation : record.operations) operations.push_back(to_json(operation));
-  return json;
+void write(JsonWriter& json, const CommunicatorRecord& record) {
+  json.begin_object()
+      .member("name", record.name)
+      .member("transport", record.transport)
+      .member("number", record.number)
+      .member("job_ranks", record.job_ranks)
+      .member("rank", record.rank)
+      .member("size", record.size)
+      .member("posted", record.posted)
+      .name("failures")
+      .begin_array();
+  for (const RecordedFailure& failure : record.failures) {
+    json.begin_object()
+        .member("epoch", failure.epoch)
+        .member("sequence", failure.sequence)
+        .member("text", failure.text)
+        .end_object();
+  }
+  json.end_array().name("operations").begin_array();
+  for (const RecordedOperation& operation : record.operations) write(json, operation);
+  json.end_array().end_object();
 }
 
 /// Content of the record, before it is written to a file.
@@ -93,12 +100,12 @@ struct Contents {
   std::string directory;
   int rank = -1;
   int size = 0;
-  OrderedJson json;
+  std::string text;
 };
 
 Contents read_all(std::string_view reason) {
   Contents contents;
-  OrderedJson communicators = OrderedJson::array();
+  std::vector<CommunicatorRecord> communicators;
   {
     Registry& all = registry();
     const MutexLock lock(all.mutex);
@@ -106,19 +113,27 @@ Contents read_all(std::string_view reason) {
     contents.rank = all.rank;
     contents.size = all.size;
     for (const RecordSource* const source : all.sources) {
-      const CommunicatorRecord record = source->read();
+      const CommunicatorRecord& record = communicators.emplace_back(source->read());
       if (contents.rank < 0 && !record.job_ranks.empty())
         contents.rank = record.job_ranks[static_cast<std::size_t>(record.rank)];
       contents.size = std::max(contents.size, static_cast<int>(record.job_ranks.size()));
-      communicators.push_back(to_json(record));
     }
   }
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  contents.json = {
-      {"lockstep_flight_record", 1}, {"job", contents.job}, {"rank", contents.rank}, {"size", contents.size},
-      {"host", host_name()},         {"pid", ::getpid()},   {"reason", reason}};
-  contents.json["written_us"] = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-  contents.json["communicators"] = std::move(communicators);
+  JsonWriter json(JsonWriter::Form::indented);
+  json.begin_object()
+      .member("lockstep_flight_record", 1)
+      .member("job", contents.job)
+      .member("rank", contents.rank)
+      .member("size", contents.size)
+      .member("host", host_name())
+      .member("pid", ::getpid())
+      .member("reason", reason)
+      .member("written_us", std::chrono::duration_cast<std::chrono::microseconds>(now).count())
+      .name("communicators")
+      .begin_array();
+  for (const CommunicatorRecord& record : communicators) write(json, record);
+  contents.text = json.end_array().end_object().take() + "\n";
   return contents;
 }
 
@@ -144,9 +159,7 @@ std::string default_path(const Contents& contents) {
 
 std::string write_contents(const Contents& contents, const std::string& path) {
   std::string chosen = path.empty() ? default_path(contents) : path;
-  // the user's texts may have bytes that are not UTF-8
-  replace_file(chosen, contents.json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n",
-               "the flight record");
+  replace_file(chosen, contents.text, "the flight record");
   return chosen;
 }
 

@@ -15,6 +15,8 @@
 
 namespace lockstep::detail {
 
+// The views of a record refer to literals.
+
 struct RecordedOperation {
   std::uint64_t epoch = 0;
   std::int64_t sequence = -1;  ///< number in the epoch; messages are numbered per sender and receiver

@@ -5,9 +5,9 @@
 
 #include "base/check.hpp"
 #include "base/fork.hpp"
+#include "base/json_writer.hpp"
 #include "base/log.hpp"
 #include "cluster/files.hpp"
-#include "cluster/json_text.hpp"
 #include "cluster/launcher.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -26,26 +26,23 @@ std::string path_of(const std::string& directory, int rank) {
   return fmt::format("{}/lockstep-{}-rank{}.hashes.jsonl", directory, name_of_this_job(), rank);
 }
 
-OrderedJson to_json(const HashedCall& call) {
-  OrderedJson json{{"kind", call.kind}, {"text", call.text}};
-  if (!call.op.empty()) json["op"] = call.op;
-  if (!call.name.empty()) json["name"] = call.name;
-  if (!call.file.empty()) {
-    json["file"] = call.file;
-    json["line"] = call.line;
-  }
-  if (call.root >= 0) json["root"] = call.root;
-  json["inputs_of"] = call.inputs_of;
-  json["outputs_of"] = call.outputs_of;
-  OrderedJson& items = json["items"] = OrderedJson::array();
-  for (const HashedCall::Item& item : call.items) items.push_back({{"inputs", item.inputs}, {"outputs", item.outputs}});
-  return json;
+std::string to_json(const HashedCall& call) {
+  JsonWriter json;
+  json.begin_object().member("kind", call.kind).member("text", call.text);
+  if (!call.op.empty()) json.member("op", call.op);
+  if (!call.name.empty()) json.member("name", call.name);
+  if (!call.file.empty()) json.member("file", call.file).member("line", call.line);
+  if (call.root >= 0) json.member("root", call.root);
+  json.member("inputs_of", call.inputs_of).member("outputs_of", call.outputs_of).name("items").begin_array();
+  for (const HashedCall::Item& item : call.items)
+    json.begin_object().member("inputs", item.inputs).member("outputs", item.outputs).end_object();
+  return json.end_array().end_object().take();
 }
 
-OrderedJson to_json(const HashedOperation::Hashes& hashes) {
-  OrderedJson json = OrderedJson::array();
-  for (const auto& hash : hashes) json.push_back(hash ? OrderedJson(fmt::format("{:016x}", *hash)) : OrderedJson());
-  return json;
+std::vector<std::optional<std::string>> to_texts(const HashedOperation::Hashes& hashes) {
+  std::vector<std::optional<std::string>> texts;
+  for (const auto& hash : hashes) texts.push_back(hash ? std::optional(fmt::format("{:016x}", *hash)) : std::nullopt);
+  return texts;
 }
 
 struct PresentLog {
@@ -70,12 +67,16 @@ HashLog::HashLog(const std::string& directory, int rank, int size)
     throw_error(Code::invalid_argument, "LOCKSTEP_HASH_LOG=\"{}\": the file {} cannot be written: {}", directory, path_,
                 error.what());
   }
-  write(to_text({{"lockstep_hash_log", 1},
-                 {"job", name_of_this_job()},
-                 {"rank", rank},
-                 {"size", size},
-                 {"host", host_name()},
-                 {"pid", ::getpid()}}));
+  write(JsonWriter()
+            .begin_object()
+            .member("lockstep_hash_log", 1)
+            .member("job", name_of_this_job())
+            .member("rank", rank)
+            .member("size", size)
+            .member("host", host_name())
+            .member("pid", ::getpid())
+            .end_object()
+            .take());
 }
 
 void HashLog::write(std::string line) {
@@ -91,37 +92,43 @@ void HashLog::write(std::string line) {
 
 std::uint64_t HashLog::number_of(const HashedGroup& group) {
   const MutexLock lock(mutex_);
-  write(to_text({{"communicator", ++groups_},
-                 {"name", group.name},
-                 {"number", group.number},
-                 {"job_ranks", group.job_ranks},
-                 {"rank", group.rank},
-                 {"replicas", group.replicas}}));
+  write(JsonWriter()
+            .begin_object()
+            .member("communicator", ++groups_)
+            .member("name", group.name)
+            .member("number", group.number)
+            .member("job_ranks", group.job_ranks)
+            .member("rank", group.rank)
+            .member("replicas", group.replicas)
+            .end_object()
+            .take());
   return groups_;
 }
 
 std::uint64_t HashLog::number_of(const HashedCall& call) {
-  const OrderedJson json = to_json(call);
+  const std::string json = to_json(call);
   const MutexLock lock(mutex_);
-  const auto [entry, is_new] = calls_.try_emplace(to_text(json), calls_.size() + 1);
-  if (is_new) {
-    OrderedJson line{{"call", entry->second}};
-    line.update(json);
-    write(to_text(line));
-  }
+  const auto [entry, is_new] = calls_.try_emplace(json, calls_.size() + 1);
+  if (is_new) write(fmt::format(R"({{"call":{},{})", entry->second, json.substr(1)));  // as the first member
   return entry->second;
 }
 
 void HashLog::add(std::uint64_t group, const HashedOperation& operation) {
-  OrderedJson json{{"c", group}, {"epoch", operation.epoch}, {"n", operation.sequence}, {"of", operation.call}};
-  json["in"] = to_json(operation.inputs);
+  JsonWriter json;
+  json.begin_object()
+      .member("c", group)
+      .member("epoch", operation.epoch)
+      .member("n", operation.sequence)
+      .member("of", operation.call)
+      .member("in", to_texts(operation.inputs));
   if (operation.failure.empty()) {
-    json["out"] = to_json(operation.outputs);
+    json.member("out", to_texts(operation.outputs));
   } else {
-    json["failed"] = operation.failure;
+    json.member("failed", operation.failure);
   }
+  json.end_object();
   const MutexLock lock(mutex_);
-  write(to_text(json));
+  write(json.take());
 }
 
 void set_hash_log(std::shared_ptr<HashLog> log) {

@@ -5,10 +5,10 @@
 
 #include "base/check.hpp"
 #include "base/fork.hpp"
+#include "base/json_writer.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "cluster/files.hpp"
-#include "cluster/json_text.hpp"
 #include "cluster/launcher.hpp"
 
 #include <lockstep/cluster/report_value.hpp>
@@ -19,6 +19,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -54,10 +55,10 @@ void set_value(std::string_view name, double value) {
   }
 }
 
-/// The launchers number their jobs: then the value is a number.
-OrderedJson job_value(const std::string& job) {
+/// The name of the job as a number, since launchers number their jobs; nullopt for other names.
+std::optional<long> job_number(const std::string& job) {
   const auto number = number_of(job);
-  return number && std::to_string(*number) == job ? OrderedJson(*number) : OrderedJson(job);
+  return number && std::to_string(*number) == job ? number : std::nullopt;
 }
 
 double rounded_ms(double seconds) { return std::round(seconds * 1000) / 1000; }
@@ -113,28 +114,36 @@ ReportedValues reported_values() {
 }
 
 std::string to_json_line(const Metrics& metrics) {
-  OrderedJson operations = OrderedJson::object();
-  for (const auto& [kind, totals] : metrics.totals.operations) {
-    operations[kind] = {{"calls", totals.calls},
-                        {"bytes", totals.bytes},
-                        {"seconds", static_cast<double>(totals.ticks) * metrics.seconds_of_tick}};
+  const auto seconds = [&metrics](std::uint64_t ticks) { return static_cast<double>(ticks) * metrics.seconds_of_tick; };
+  JsonWriter json;
+  json.begin_object().member("time", rounded_ms(metrics.time));
+  if (const auto number = job_number(metrics.job)) {
+    json.member("job", *number);
+  } else {
+    json.member("job", metrics.job);
   }
-  OrderedJson reported = OrderedJson::object();
-  for (const auto& [name, value] : metrics.values) reported[name] = value;  // not finite: null
-  const OrderedJson json{
-      {"time", rounded_ms(metrics.time)},
-      {"job", job_value(metrics.job)},
-      {"rank", metrics.rank},
-      {"ranks", metrics.ranks},
-      {"host", metrics.host},
-      {"pid", metrics.pid},
-      {"elapsed_s", rounded_ms(metrics.elapsed)},
-      {"operations", std::move(operations)},
-      {"communication_s", static_cast<double>(metrics.totals.ticks) * metrics.seconds_of_tick},
-      {"waiting_s", static_cast<double>(metrics.totals.waiting_ticks) * metrics.seconds_of_tick},
-      {"values", std::move(reported)},
-  };
-  return to_text(json) + "\n";
+  json.member("rank", metrics.rank)
+      .member("ranks", metrics.ranks)
+      .member("host", metrics.host)
+      .member("pid", metrics.pid)
+      .member("elapsed_s", rounded_ms(metrics.elapsed))
+      .name("operations")
+      .begin_object();
+  for (const auto& [kind, totals] : metrics.totals.operations) {
+    json.name(kind)
+        .begin_object()
+        .member("calls", totals.calls)
+        .member("bytes", totals.bytes)
+        .member("seconds", seconds(totals.ticks))
+        .end_object();
+  }
+  json.end_object()
+      .member("communication_s", seconds(metrics.totals.ticks))
+      .member("waiting_s", seconds(metrics.totals.waiting_ticks))
+      .name("values")
+      .begin_object();
+  for (const auto& [name, value] : metrics.values) json.member(name, value);
+  return json.end_object().end_object().take() + "\n";
 }
 
 std::string to_prometheus(const Metrics& metrics) {

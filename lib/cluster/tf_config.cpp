@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "base/json_reader.hpp"
+#include "base/json_writer.hpp"
 #include "cluster/cluster_tasks.hpp"
 
 #include <lockstep/cluster/tf_config_cluster_resolver.hpp>
@@ -41,9 +42,9 @@ std::string shown(const Json& value) {
   return text;
 }
 
-Json parsed(const std::string& text) {
+detail::JsonDocument parsed(const std::string& text) {
   constexpr detail::JsonLimits limits{.bytes = std::size_t{1} << 24, .values = std::size_t{1} << 20, .depth = 32};
-  Json document;
+  detail::JsonDocument document;
   try {
     document = detail::read_json(text, limits);
   } catch (const detail::JsonError& error) {
@@ -53,8 +54,8 @@ Json parsed(const std::string& text) {
     detail::throw_error(Code::invalid_argument, "TF_CONFIG: {}{}; expected {}",
                         error.rule() == detail::JsonRule::syntax ? "" : "invalid JSON: ", error.what(), form);
   }
-  if (!document.is_object())
-    refuse("the document", "it must be an object, but it is of type {}; expected {}", document.type_name(), form);
+  if (!document->is_object())
+    refuse("the document", "it must be an object, but it is of type {}; expected {}", document->type_name(), form);
   return document;
 }
 
@@ -147,9 +148,9 @@ ClusterTask task_from(const Json& document, const TFConfigOptions& options) {
 }
 
 SimpleClusterResolver resolver_from(const std::string& text, const TFConfigOptions& options) {
-  const Json document = text.empty() ? Json::object() : parsed(text);
-  ClusterSpec spec = cluster_from(document);
-  ClusterTask task = task_from(document, options);
+  const detail::JsonDocument document = parsed(text.empty() ? "{}" : text);
+  ClusterSpec spec = cluster_from(*document);
+  ClusterTask task = task_from(*document, options);
   if (!task.type.empty() && !spec.empty()) detail::check_task(spec, "TF_CONFIG: task", task.type, task.id);
   return SimpleClusterResolver(std::move(spec), std::move(task), options.accelerators);
 }
@@ -172,20 +173,29 @@ TFConfigClusterResolver TFConfigClusterResolver::from_text(const std::string& te
 }
 
 std::string to_tf_config(const ClusterResolver& resolver) {
-  Json document = Json::object();
-  Json& cluster = document["cluster"] = Json::object();
+  detail::JsonWriter json;
+  json.begin_object().name("cluster").begin_object();
   for (const auto& [name, tasks] : resolver.cluster_spec().as_dict()) {
-    Json& job = cluster[name] = detail::is_dense(tasks) ? Json::array() : Json::object();
-    for (const auto& [id, address] : tasks) {
-      if (job.is_array()) {
-        job.push_back(address);
-      } else {
-        job[std::to_string(id)] = address;
-      }
+    json.name(name);
+    if (detail::is_dense(tasks)) {
+      json.begin_array();
+      for (const auto& [id, address] : tasks) json.value(address);
+      json.end_array();
+    } else {
+      json.begin_object();
+      for (const auto& [id, address] : tasks) json.member(std::to_string(id), address);
+      json.end_object();
     }
   }
-  if (!resolver.task_type().empty()) document["task"] = {{"type", resolver.task_type()}, {"index", resolver.task_id()}};
-  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+  json.end_object();
+  if (!resolver.task_type().empty()) {
+    json.name("task")
+        .begin_object()
+        .member("index", resolver.task_id())
+        .member("type", resolver.task_type())
+        .end_object();
+  }
+  return json.end_object().take();
 }
 
 }  // namespace lockstep

@@ -6,10 +6,11 @@
 
 #include "cluster/trace_merge.hpp"
 
+#include "base/json_writer.hpp"
+
 #include <lockstep/base/error.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <cstddef>
 #include <iterator>
@@ -21,10 +22,6 @@ namespace {
 
 /// Threads of ranges have numbers from here on, those of communicators from 1.
 constexpr std::size_t first_range_thread = 100'000;
-
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 /// Times are microseconds with three decimals.
 double us(double nanoseconds) { return nanoseconds / 1000; }
@@ -60,7 +57,8 @@ class EventWriter {
   }
 
   void name_thread(int rank, std::size_t thread, const std::string& name) {
-    event(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", rank, thread, quoted(name));
+    event(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", rank, thread,
+          json_string(name));
     event(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", rank, thread,
           thread);
   }
@@ -68,7 +66,7 @@ class EventWriter {
   void write_names(std::size_t index) {
     const RankTrace& rank = trace_.ranks[index];
     event(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", rank.rank,
-          quoted(fmt::format("rank {} ({}, pid {})", rank.rank, rank.host, rank.pid)));
+          json_string(fmt::format("rank {} ({}, pid {})", rank.rank, rank.host, rank.pid)));
     event(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", rank.rank, rank.rank);
     for (std::size_t group = 0; group < rank.groups.size(); ++group)
       name_thread(rank.rank, group + 1, "operations of " + rank.groups[group].group.name);
@@ -85,8 +83,9 @@ class EventWriter {
     const MeteredCall& call = *each.call;
     std::string text = fmt::format(
         R"("call":{},"communicator":{},"epoch":{},"sequence":{},"name":{},"dtype":{},"elements":{},"bytes":{},"place":{})",
-        quoted(call.call), quoted(trace_.ranks[each.rank].groups[each.group].group.name), each.operation->epoch,
-        each.operation->sequence, quoted(call.name), quoted(call.dtype), call.elements, call.bytes, quoted(call.place));
+        json_string(call.call), json_string(trace_.ranks[each.rank].groups[each.group].group.name),
+        each.operation->epoch, each.operation->sequence, json_string(call.name), json_string(call.dtype), call.elements,
+        call.bytes, json_string(call.place));
     if (each.begin > each.posted) text += fmt::format(R"(,"queued_us":{:.3f})", us(each.begin - each.posted));
     if (each.last_rank >= 0)
       text += fmt::format(R"(,"last_rank":{},"lateness_us":{:.3f})", each.last_rank, us(each.lateness));
@@ -101,14 +100,14 @@ class EventWriter {
 
   void write_phase(const TimedOperation& each, const std::string& name, double begin, double end) {
     if (end <= begin) return;
-    event(R"({{"ph":"X","cat":"phase","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}}})", quoted(name),
+    event(R"({{"ph":"X","cat":"phase","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}}})", json_string(name),
           trace_.rank_of(each), each.group + 1, us(begin), us(end) - us(begin));
   }
 
   void write_operation(const TimedOperation& each) {
     event(R"({{"ph":"X","cat":"operation","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}})",
-          quoted(name_of(each)), trace_.rank_of(each), each.group + 1, us(each.begin), us(each.end) - us(each.begin),
-          arguments_of(each));
+          json_string(name_of(each)), trace_.rank_of(each), each.group + 1, us(each.begin),
+          us(each.end) - us(each.begin), arguments_of(each));
     const bool is_last = each.last_rank < 0 || each.last_rank == trace_.rank_of(each);
     write_phase(each, is_last ? "wait" : fmt::format("wait for rank {}", each.last_rank), each.begin, each.agreed);
     write_phase(each, is_reduction(each) ? "reduce" : "move data", each.agreed, each.end);
@@ -135,7 +134,7 @@ class EventWriter {
       const CompleteRange& range = of.ranges[k];
       const Interval& time = trace_.ranges[rank][k];
       event(R"({{"ph":"X","cat":"range","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}}})",
-            range.name < of.range_names.size() ? quoted(of.range_names[range.name]) : "\"range\"", of.rank,
+            range.name < of.range_names.size() ? json_string(of.range_names[range.name]) : "\"range\"", of.rank,
             first_range_thread + range.thread, us(time.begin), us(time.end) - us(time.begin));
     }
   }
@@ -147,7 +146,7 @@ class EventWriter {
       const TimedOperation& each = trace_.operations[match[k]];
       const std::string_view phase = k == 0 ? "s" : k + 1 == match.size() ? "f" : "t";
       event(R"({{"ph":"{}","cat":"operation","name":{},"id":{},"pid":{},"tid":{},"ts":{:.3f}{}}})", phase,
-            quoted(name_of(each)), id + 1, trace_.rank_of(each), each.group + 1, us(each.begin),
+            json_string(name_of(each)), id + 1, trace_.rank_of(each), each.group + 1, us(each.begin),
             phase == "f" ? R"(,"bp":"e")" : "");
     }
   }

@@ -56,7 +56,8 @@ void take_calls(const Json& json, RankTrace& trace) {
 }
 
 void take_text(std::string_view text, RankTrace& trace) {
-  const Json json = read_json(text);
+  const JsonDocument document = read_json(text);
+  const Json& json = *document;
   if (json.contains("job")) {
     take_header(json, trace);
   } else if (json.contains("group")) {

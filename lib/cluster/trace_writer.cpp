@@ -4,10 +4,10 @@
 #include "cluster/trace_writer.hpp"
 
 #include "base/check.hpp"
+#include "base/json_writer.hpp"
 #include "base/log.hpp"
 #include "base/time_stamp.hpp"
 #include "cluster/files.hpp"
-#include "cluster/json_text.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/trace_ranges.hpp"
 
@@ -40,21 +40,56 @@ ClockReading read_clock() noexcept {
   return {time_stamp(), std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()};
 }
 
-OrderedJson header_of(int rank, int size) {
+std::string header_of(int rank, int size) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const auto wall_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count();
-  return {{"job", name_of_this_job()},
-          {"rank", rank},
-          {"size", size},
-          {"host", host_name()},
-          {"pid", ::getpid()},
-          {"clock", name_of_clock()},
-          {"wall_offset_ns", wall_ns - read_clock().nanoseconds}};
+  return JsonWriter()
+      .begin_object()
+      .member("job", name_of_this_job())
+      .member("rank", rank)
+      .member("size", size)
+      .member("host", host_name())
+      .member("pid", ::getpid())
+      .member("clock", name_of_clock())
+      .member("wall_offset_ns", wall_ns - read_clock().nanoseconds)
+      .end_object()
+      .take();
 }
 
-OrderedJson to_json(const MeteredCall& call) {
-  return {{"kind", call.kind},   {"call", call.call},         {"name", call.name},  {"place", call.place},
-          {"dtype", call.dtype}, {"elements", call.elements}, {"bytes", call.bytes}};
+std::string to_json(std::uint32_t number, const MeteredGroup& group) {
+  return JsonWriter()
+      .begin_object()
+      .member("group", number)
+      .member("name", group.name)
+      .member("number", group.number)
+      .member("job_ranks", group.job_ranks)
+      .member("rank", group.rank)
+      .member("size", group.size)
+      .end_object()
+      .take();
+}
+
+std::string to_json(std::uint32_t group, std::span<const MeteredCall> calls) {
+  JsonWriter json;
+  json.begin_object().member("calls_of", group).name("calls").begin_array();
+  for (const MeteredCall& call : calls) {
+    json.begin_object()
+        .member("kind", call.kind)
+        .member("call", call.call)
+        .member("name", call.name)
+        .member("place", call.place)
+        .member("dtype", call.dtype)
+        .member("elements", call.elements)
+        .member("bytes", call.bytes)
+        .end_object();
+  }
+  return json.end_array().end_object().take();
+}
+
+/// An object with one member.
+template <class T>
+std::string to_json(std::string_view name, const T& value) {
+  return JsonWriter().begin_object().member(name, value).end_object().take();
 }
 
 template <class T>
@@ -79,7 +114,7 @@ TraceWriter::TraceWriter(const std::string& directory, int rank, int size) : pat
                 error.what());
   }
   buffer_ = trace_magic;
-  append(TraceRecordType::text, 0, to_text(header_of(rank, size)));
+  append(TraceRecordType::text, 0, header_of(rank, size));
   append_clock();
 }
 
@@ -100,14 +135,7 @@ void TraceWriter::append_meter(OperationMeter& meter) {
   Group& group = entry->second;
   if (is_new) {
     group.number = next_group_++;
-    const MeteredGroup& of = meter.group();
-    append(TraceRecordType::text, 0,
-           to_text({{"group", group.number},
-                    {"name", of.name},
-                    {"number", of.number},
-                    {"job_ranks", of.job_ranks},
-                    {"rank", of.rank},
-                    {"size", of.size}}));
+    append(TraceRecordType::text, 0, to_json(group.number, meter.group()));
   }
   meter.drain([&](std::span<const MeteredOperation> part) {
     const std::size_t fits = std::min<std::uint64_t>(part.size(), most_entries - entries_);
@@ -116,17 +144,14 @@ void TraceWriter::append_meter(OperationMeter& meter) {
     if (fits != 0) append(TraceRecordType::operations, group.number, bytes_of(part.first(fits)));
   });
   // the calls of operations are described before these are added, so this finds all of them
-  if (const auto calls = meter.new_calls(); !calls.empty()) {
-    OrderedJson described = OrderedJson::array();
-    for (const MeteredCall& call : calls) described.push_back(to_json(call));
-    append(TraceRecordType::text, 0, to_text({{"calls_of", group.number}, {"calls", described}}));
-  }
+  if (const auto calls = meter.new_calls(); !calls.empty())
+    append(TraceRecordType::text, 0, to_json(group.number, calls));
   group.dropped = meter.dropped();
 }
 
 void TraceWriter::append_ranges() {
   const TakenRanges taken = take_trace_ranges();
-  if (!taken.new_names.empty()) append(TraceRecordType::text, 0, to_text({{"range_names", taken.new_names}}));
+  if (!taken.new_names.empty()) append(TraceRecordType::text, 0, to_json("range_names", taken.new_names));
   const std::size_t fits = std::min<std::uint64_t>(taken.ranges.size(), most_entries - entries_);
   dropped_ += taken.ranges.size() - fits;
   entries_ += fits;
@@ -165,7 +190,7 @@ void TraceWriter::end() noexcept {
     std::uint64_t dropped = dropped_ + dropped_ranges_;
     for (const auto& [meter, group] : groups_) dropped += group.dropped;
     append_clock();
-    append(TraceRecordType::text, 0, to_text({{"dropped", dropped}}));
+    append(TraceRecordType::text, 0, to_json("dropped", dropped));
     flush();
     if (dropped != 0)
       log_warning("LOCKSTEP_TRACE: {} operations and ranges are not in {}: a trace has at most {} of a rank", dropped,

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   read(text);
   try {
-    nlohmann::json body = read_json(text);
+    nlohmann::json body = *read_json(text);
     if (!body.is_object()) return 0;
     body["format"] = "lockstep checkpoint";
     const std::string content = body.dump();

@@ -58,7 +58,7 @@ FOREIGN = [
     (r'hwy/.*', ['lib/kernels/']),
     (r'hwloc(\.h|/.*)', ['lib/cluster/'] + PROGRAMS),
     (r'zlib\.h', ['lib/input/'] + PROGRAMS),
-    (r'nlohmann/.*', ['lib/base/json_reader.hpp', 'lib/base/json_reader.cpp', 'lib/checkpoint/', 'lib/cluster/'] + PROGRAMS),
+    (r'nlohmann/.*', ['lib/base/json_reader.hpp', 'lib/base/json_reader.cpp', 'lib/base/json_writer.cpp', 'lib/checkpoint/', 'lib/cluster/'] + PROGRAMS),
     (r'dlpack/.*', ['include/lockstep/interop/dlpack.hpp'] + PROGRAMS),
     (r'(Eigen|unsupported/Eigen)/.*', ['include/lockstep/interop/eigen.hpp'] + PROGRAMS),
     (r'(torch|ATen|c10)/.*', ['include/lockstep/interop/torch.hpp', 'python/lockstep_torch/'] + PROGRAMS),

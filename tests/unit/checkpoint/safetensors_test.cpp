@@ -11,6 +11,7 @@
 #include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstdint>
@@ -195,6 +196,18 @@ TEST(Blocks, cover_each_tensor_once_and_divide_the_bytes_evenly) {
     for (const std::uint64_t bytes : of_writer)
       EXPECT_NEAR(static_cast<double>(bytes), 1077.0 / writers, 17) << writers;
   }
+}
+
+/// Its checksum is one of the text with sorted names, which readers make of the values.
+TEST(Manifest, has_sorted_names_and_escapes_them_as_its_reader_does) {
+  detail::Manifest manifest;
+  manifest.layout = {1};
+  manifest.tensors["b\n\"\x7f\xc3\xa9"] = {DType::f32, {}, "on_write", "mean", {}};
+  manifest.tensors["a"] = {DType::f32, {1}, "on_write", "mean", {1}};
+  manifest.words["random"] = {"generator", {1}, {}};
+  const std::string text = detail::to_text(manifest);
+  EXPECT_EQ(nlohmann::json::parse(text).dump(1) + "\n", text);
+  EXPECT_EQ(detail::to_text(detail::parse_manifest(text, "m")), text);
 }
 
 TEST(Manifest, is_preserved_and_detects_damage) {

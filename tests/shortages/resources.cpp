@@ -9,7 +9,6 @@
 #include "virtual_time/virtual_time.hpp"
 
 #include <dirent.h>
-#include <execinfo.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -24,7 +23,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
-#include <string>
 
 namespace lockstep::shortages {
 namespace {
@@ -35,7 +33,6 @@ constexpr std::array<std::string_view, kinds> names{"memory", "thread",      "de
 // The threads of a run take turns, so these need no lock.
 constinit bool is_armed = false;
 constinit bool failed = false;
-constinit bool failed_in_json = false;
 constinit bool prints_stacks = false;
 constinit Kind armed_kind{};
 constinit long left = -1;  // calls before the one that fails; negative: none fails
@@ -44,23 +41,6 @@ constinit std::array<long, kinds> counts{};
 constinit std::atomic<long> live_allocations{0};
 constinit std::atomic<long> live_mappings{0};
 
-/// Beginnings of the names of the JSON library's functions, and of those into which the compiler inlines them.
-constexpr std::array<std::string_view, 5> json_functions{
-    "nlohmann::", "lockstep::detail::parse_manifest", "lockstep::detail::parse_header",
-    "lockstep::detail::format_header", "lockstep::detail::to_text"};
-
-/// Whether the calling function is called by the JSON library.
-bool is_in_json() noexcept {
-  std::array<void*, 64> frames{};
-  const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
-  for (int i = 0; i < count; ++i) {
-    const std::string name = virtual_time::detail::function_at(frames[static_cast<std::size_t>(i)]);
-    const auto begins_name = [&name](std::string_view begin) { return name.starts_with(begin); };
-    if (std::any_of(json_functions.begin(), json_functions.end(), begins_name)) return true;
-  }
-  return false;
-}
-
 /// Counts a call; whether it fails.
 bool lacks(Kind kind) noexcept {
   if (!is_armed || virtual_time::group() != group_of_shortage) return false;
@@ -68,7 +48,6 @@ bool lacks(Kind kind) noexcept {
   if (kind != armed_kind || left < 0 || left-- > 0) return false;
   failed = true;
   if (prints_stacks) virtual_time::detail::print_this_stack();
-  failed_in_json = kind == Kind::memory && is_in_json();
   return true;
 }
 
@@ -98,7 +77,6 @@ Shortage::Shortage(Kind kind, std::optional<long> k) noexcept {
   left = k.value_or(-1);
   counts = {};
   failed = false;
-  failed_in_json = false;
   is_armed = true;
 }
 
@@ -110,7 +88,6 @@ Shortage::~Shortage() {
 std::array<long, kinds> counted() noexcept { return counts; }
 bool has_failed() noexcept { return failed; }
 void print_stacks_of_failures() noexcept { prints_stacks = true; }
-bool has_failed_in_json() noexcept { return failed_in_json; }
 
 Held held() {
   Held now{live_allocations.load(), live_mappings.load(), 0};

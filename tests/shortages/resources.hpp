@@ -45,9 +45,6 @@ class Shortage {
 [[nodiscard]] std::array<long, kinds> counted() noexcept;
 /// Whether a call has failed in the last Shortage.
 [[nodiscard]] bool has_failed() noexcept;
-/// Whether that call was one of the JSON library's, which frees its values with the help of further allocations, and
-/// so ends the process or leaks if one fails.
-[[nodiscard]] bool has_failed_in_json() noexcept;
 
 /// From now on, the stack of the call that fails is printed to the standard error stream.
 void print_stacks_of_failures() noexcept;

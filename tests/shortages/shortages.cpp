@@ -49,8 +49,6 @@ std::vector<long> chosen(long count, const Arguments& arguments) {
   return numbers;
 }
 
-constexpr const char* of_json = "the JSON library allocates while it frees";
-
 /// To which the process of a row writes lines, before and after each trial.
 int to_parent = -1;
 
@@ -106,7 +104,6 @@ void run_row(const Row& row, const Arguments& arguments, std::size_t first_kind,
         for (const Outcome& outcome : trial.outcomes) tell("say " + one_line(outcome.kind + ": " + outcome.text));
       }
       if (row.known != nullptr && kind == Kind::memory) tell(std::string("known ") + row.known);
-      if (has_failed_in_json()) tell(std::string("known ") + of_json);
       for (const std::string& text : trial.complaints) tell("red " + one_line(text));
       tell(fmt::format("end {}{}", trial.outcomes.front().kind,
                        trial.outcomes.size() > 1 ? " / " + elsewhere + " elsewhere" : ""));
@@ -191,7 +188,6 @@ void try_row(const Row& row, const Arguments& arguments, Totals& totals) {
       ::dup2(file, 2);
       ::close(file);
       std::set_terminate([] {
-        if (has_failed_in_json()) tell(std::string("known ") + of_json);
         virtual_time::detail::print_line("std::terminate:");
         virtual_time::detail::print_this_stack();
         std::abort();

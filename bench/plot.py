@@ -75,7 +75,7 @@ def time_text(us, _=None):
 
 def one_or_none(rows, key):
     """The value that all rows have; None if they differ."""
-    values = {row[key] for row in rows}
+    values = {row.get(key) for row in rows}
     return values.pop() if len(values) == 1 else None
 
 
@@ -133,10 +133,10 @@ def perf_titles(figure, environment, rows, name):
 
 def names_of_calls(rows):
     """The name of each row's call, as short as the rows permit, and what all calls have in common."""
-    keys = ("collective", "dtype", "op")
-    common = [str(one_or_none(rows, key)) for key in keys if one_or_none(rows, key) is not None]
-    differing = [key for key in keys if len({row[key] for row in rows}) > 1]
-    names = [" ".join(str(row[key]) for key in differing if row[key] is not None) or " ".join(common) for row in rows]
+    keys = ("collective", "dtype", "op", "form")
+    common = [str(one_or_none(rows, key)) for key in keys if one_or_none(rows, key) not in (None, "blocking")]
+    differing = [key for key in keys if len({row.get(key) for row in rows}) > 1]
+    names = [" ".join(str(row[key]) for key in differing if row.get(key) is not None) or " ".join(common) for row in rows]
     return names, " ".join(common)
 
 

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The properties of each collective. A new one needs an enumerator, a row of the table in collective.cpp, and a call in
-// each of perf/our_call.cpp and perf/mpi_call.cpp.
+// The properties of each call that is measured: collectives, messages, and the creation of communicators. A new
+// collective needs an enumerator, a row of the table in collective.cpp, and a call in each of perf/our_call.cpp and
+// perf/mpi_call.cpp.
 
 #pragma once
 
@@ -25,10 +26,34 @@ enum class Collective : std::uint8_t {
   all_to_all,
   all_to_all_v,
   broadcast,
-  barrier
+  barrier,
+  send_recv,
+  halo,
+  duplicate,
+  split
 };
 
-inline constexpr std::size_t collective_count = 13;
+inline constexpr std::size_t collective_count = 17;
+
+/// What a call does.
+enum class Kind : std::uint8_t {
+  collective,
+  message,   ///< sends and receives, between the two ranks of a pair
+  creation,  ///< creates a communicator, and destroys it
+};
+
+/// How a call is made.
+enum class Form : std::uint8_t {
+  blocking,
+  async,      ///< one asynchronous call, and its wait
+  in_flight,  ///< several asynchronous calls, and then their waits
+};
+
+inline constexpr std::size_t form_count = 3;
+
+/// Number of calls of one measurement.
+[[nodiscard]] constexpr int calls_of(Form form) noexcept { return form == Form::in_flight ? 16 : 1; }
+[[nodiscard]] std::string_view to_string(Form form) noexcept;
 
 /// Elements of one input or one output.
 enum class Length : std::uint8_t {
@@ -48,11 +73,13 @@ enum class Expected : std::uint8_t {
   all_inputs,
   root_input,
   own_part_of_root_input,
-  own_parts_of_inputs
+  own_parts_of_inputs,
+  partner_input  ///< the input of the other rank of the pair
 };
 
 struct Traits {
   std::string_view name;
+  Kind kind;
   bool reduces;       ///< takes an op
   bool has_root;      ///< takes a root
   bool has_in_place;  ///< an output may be its input's memory
@@ -67,5 +94,12 @@ struct Traits {
 };
 
 [[nodiscard]] const Traits& traits(Collective collective) noexcept;
+
+/// Whether the call has data, and rows of several sizes.
+[[nodiscard]] inline bool has_sizes(Collective collective) noexcept {
+  return traits(collective).output != Length::none;
+}
+/// Creation has no asynchronous call; a halo exchange, in which both ranks send at once, has no blocking one.
+[[nodiscard]] bool has_form(Collective collective, Form form) noexcept;
 
 }  // namespace perf

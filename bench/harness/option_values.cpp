@@ -134,6 +134,19 @@ std::vector<lockstep::ReduceOp> reduce_ops(std::string_view option, const std::s
       [](std::string_view name) { return lockstep::parse_reduce_op(own_name(name, op_spellings)); });
 }
 
+std::vector<Form> forms(std::string_view option, const std::string& text) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < form_count; ++i) names.push_back(to_string(static_cast<Form>(i)));
+  return list<Form>(option, text, static_cast<int>(form_count), {}, [&](const std::string& name) {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) {
+      refuse("{} \"{}\": \"{}\" is not one of {}; separate several names by commas; \"all\" selects every one", option,
+             text, name, fmt::join(names, ", "));
+    }
+    return static_cast<Form>(found - names.begin());
+  });
+}
+
 std::vector<Collective> collectives(std::string_view option, const std::string& text) {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < collective_count; ++i) names.push_back(traits(static_cast<Collective>(i)).name);

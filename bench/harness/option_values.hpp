@@ -41,6 +41,8 @@ using ::options::refuse;
 /// "sum", "sum,max", "all"; also "avg" for "mean".
 [[nodiscard]] std::vector<lockstep::ReduceOp> reduce_ops(std::string_view option, const std::string& text);
 
+/// "blocking", "async,in_flight", "all".
+[[nodiscard]] std::vector<Form> forms(std::string_view option, const std::string& text);
 /// "all_reduce", "all_reduce,broadcast", "all"; also "allreduce", "AllReduce", "bcast".
 [[nodiscard]] std::vector<Collective> collectives(std::string_view option, const std::string& text);
 

@@ -55,14 +55,23 @@ std::string text_of(const nlohmann::json& object, const char* name) {
   return value.is_null() ? std::string() : value.get<std::string>();
 }
 
+/// "blocking" in files of versions that had no field for it, unless the calls were asynchronous.
+std::string form_of(const nlohmann::json& row) {
+  std::string form = text_of(row, "form");
+  if (form.empty()) form = to_string(row.value("async", false) ? Form::async : Form::blocking);
+  return form;
+}
+
 /// The text of the identity of a row.
 std::string identity_text(const nlohmann::json& row) {
   const std::string collective = row.at("collective").get<std::string>();
   const std::string dtype = text_of(row, "dtype");
   const std::string op = text_of(row, "op");
+  const std::string form = form_of(row);
   const Identity identity{.collective = collective,
                           .list = text_of(row, "list"),
                           .mode = text_of(row, "mode"),
+                          .form = form,
                           .count = integer_of(row, "count"),
                           .dtype = dtype,
                           .op = op,

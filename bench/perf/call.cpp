@@ -22,6 +22,7 @@ std::vector<std::int64_t> outputs_of(const Case& what, const Job& job) {
   const Traits& kind = traits(what.collective);
   std::vector<std::int64_t> bytes;
   if (kind.output == Length::none || (kind.output_holder == Holder::root && !job.is_root())) return bytes;
+  if (kind.kind == Kind::message && !job.has_partner()) return bytes;
   for (int i = 0; i < job.replicas_per_rank; ++i) {
     bytes.push_back(what.output_bytes(job.first_replica(job.rank) + i, job.replicas()));
   }
@@ -45,6 +46,11 @@ std::vector<Pattern> expected_patterns(const Case& what, const Job& job, Values 
     case Expected::root_input:
     case Expected::own_part_of_root_input:
       patterns.push_back(Pattern::input(what.dtype, what.op, job.first_replica(job.root), values));
+      break;
+    case Expected::partner_input:
+      for (int i = 0; job.has_partner() && i < job.replicas_per_rank; ++i) {
+        patterns.push_back(Pattern::input(what.dtype, what.op, job.first_replica(job.partner()) + i, values));
+      }
       break;
   }
   return patterns;
@@ -98,6 +104,8 @@ std::int64_t Call::count_wrong_in(std::span<const std::byte> output, int replica
       return expected_.front().count_wrong(output, call, what_.count / job_.replicas() * replica);
     case Expected::own_part_of_root_input:
       return expected_.front().count_wrong(output, call, elements_before(replica, 0));
+    case Expected::partner_input:
+      return expected_[static_cast<std::size_t>(replica - job_.first_replica(job_.rank))].count_wrong(output, call);
     case Expected::all_inputs:
     case Expected::own_parts_of_inputs: break;
   }

@@ -32,6 +32,25 @@ void add_sizes(std::vector<Case>& all, Case what, const Options& options, const 
   }
 }
 
+void add_types(std::vector<Case>& all, Case what, const Options& options, const Job& job) {
+  if (!has_sizes(what.collective)) {
+    what.count = 0;
+    all.push_back(what);
+    return;
+  }
+  for (const lockstep::DType dtype : options.dtypes) {
+    what.dtype = dtype;
+    if (!what.reduces()) {
+      add_sizes(all, what, options, job);
+      continue;
+    }
+    for (const lockstep::ReduceOp op : options.ops) {
+      what.op = op;
+      if (lockstep::supports(op, dtype)) add_sizes(all, what, options, job);
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t Case::input_bytes(int replica, int replicas) const noexcept {
@@ -55,20 +74,9 @@ std::int64_t Case::pair_count(int source, int target, int replicas) const noexce
 std::vector<Case> cases(const Options& options, const Job& job) {
   std::vector<Case> all;
   for (const Collective collective : options.collectives) {
-    if (collective == Collective::barrier) {
-      all.push_back({.collective = collective, .count = 0});
-      continue;
-    }
-    for (const lockstep::DType dtype : options.dtypes) {
-      if (!traits(collective).reduces) {
-        add_sizes(all, {.collective = collective, .dtype = dtype}, options, job);
-        continue;
-      }
-      for (const lockstep::ReduceOp op : options.ops) {
-        if (lockstep::supports(op, dtype)) {
-          add_sizes(all, {.collective = collective, .dtype = dtype, .op = op}, options, job);
-        }
-      }
+    if (traits(collective).kind == Kind::message && job.ranks == 1) continue;
+    for (const Form form : options.forms_of(collective)) {
+      add_types(all, {.collective = collective, .form = form}, options, job);
     }
   }
   return all;

@@ -26,14 +26,19 @@ struct Job {
   [[nodiscard]] int replicas() const noexcept { return ranks * replicas_per_rank; }
   [[nodiscard]] int first_replica(int of_rank) const noexcept { return of_rank * replicas_per_rank; }
   [[nodiscard]] bool is_root() const noexcept { return rank == root; }
+  /// Messages go between the ranks of a pair: 0 and 1, 2 and 3, ...; the last of an odd number of ranks has no partner.
+  [[nodiscard]] bool is_first_of_pair() const noexcept { return rank % 2 == 0; }
+  [[nodiscard]] int partner() const noexcept { return is_first_of_pair() ? rank + 1 : rank - 1; }
+  [[nodiscard]] bool has_partner() const noexcept { return partner() < ranks; }
 };
 
 struct Case {
   Collective collective = Collective::all_reduce;
   lockstep::DType dtype = lockstep::DType::f32;
   lockstep::ReduceOp op = lockstep::ReduceOp::sum;  ///< ignored if the collective does not reduce
-  std::int64_t count = 1;  ///< elements of a replica's input or output, whichever is longer; 0 for barrier
+  std::int64_t count = 1;  ///< elements of a replica's input or output, whichever is longer; 0 without data
   Placement placement = Placement::out_of_place;
+  Form form = Form::blocking;
 
   [[nodiscard]] bool reduces() const noexcept { return traits(collective).reduces; }
   [[nodiscard]] lockstep::DType result_dtype() const noexcept {
@@ -58,7 +63,7 @@ struct Case {
   }
 };
 
-/// All calls of a sweep, out of place; for each collective, dtype and op the largest is last. Local.
+/// All calls of a sweep, out of place; for each collective, form, dtype and op the largest is last. Local.
 [[nodiscard]] std::vector<Case> cases(const Options& options, const Job& job);
 
 }  // namespace perf

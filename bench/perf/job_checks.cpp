@@ -85,6 +85,11 @@ void check_files(const Options& options, int rank) {
 }
 
 void check_job(const Options& options, const Job& job) {
+  for (const Collective collective : options.collectives) {
+    if (traits(collective).kind != Kind::message || job.ranks > 1 || options.has_all_collectives()) continue;
+    refuse("--collective \"{}\": a message goes between two ranks, but this job has one; start at least two",
+           traits(collective).name);
+  }
   if (job.root < job.ranks) return;
   refuse("-r/--root \"{}\": the ranks are 0 to {}; give one of these", options.root, job.ranks - 1);
 }

@@ -110,9 +110,13 @@ Traffic least_traffic(const Case& what, const Job& job) {
     case Collective::scatter:
     case Collective::scatter_v: return {1, 1, slice};
     case Collective::all_to_all:
-    case Collective::all_to_all_v: return {local, local, slice_of(what.bytes())};
+    case Collective::all_to_all_v:
+    case Collective::send_recv:
+    case Collective::halo: return {local, local, slice_of(what.bytes())};
     case Collective::broadcast: return {1, job.is_root() && is_in_place ? local - 1 : local, slice_of(what.bytes())};
-    case Collective::barrier: return {};
+    case Collective::barrier:
+    case Collective::duplicate:
+    case Collective::split: return {};
   }
   return {};
 }
@@ -126,7 +130,7 @@ std::vector<std::unique_ptr<Implementation>> limit_implementations(
     const Case& what, const Job& job, const std::shared_ptr<lockstep::MemoryResource>& resource) {
   std::vector<std::unique_ptr<Implementation>> kernels;
   const bool has_one_replica = job.replicas() == 1;
-  if (what.collective == Collective::barrier) return kernels;
+  if (!has_sizes(what.collective)) return kernels;
   if (has_one_replica && what.placement == Placement::in_place) return kernels;
   const Traffic traffic = least_traffic(what, job);
   const bool sums = what.reduces() && !has_one_replica;

@@ -28,12 +28,13 @@ struct ListCase {
   std::vector<std::int64_t> counts;  ///< elements of each tensor
   lockstep::DType dtype = lockstep::DType::f32;
   lockstep::ReduceOp op = lockstep::ReduceOp::sum;
+  Form form = Form::blocking;
 
   [[nodiscard]] std::int64_t count() const noexcept;
   [[nodiscard]] std::vector<std::int64_t> bytes_of_tensors() const;
   /// The list as one tensor with as many elements.
   [[nodiscard]] Case as_one() const noexcept {
-    return {.dtype = dtype, .op = op, .count = count(), .placement = Placement::in_place};
+    return {.dtype = dtype, .op = op, .count = count(), .placement = Placement::in_place, .form = form};
   }
 };
 

@@ -3,8 +3,11 @@
 
 #include "bench/perf/measurement.hpp"
 
+#include "bench/perf/creation.hpp"
 #include "bench/perf/gpus.hpp"
+#include "bench/perf/in_flight.hpp"
 #include "bench/perf/limit.hpp"
+#include "bench/perf/messages.hpp"
 #include "bench/perf/mpi_call.hpp"
 #include "bench/perf/mpi_list.hpp"
 #include "bench/perf/our_buckets.hpp"
@@ -43,6 +46,33 @@ void grow(CallExtent& most, const CallExtent& needed) {
   grow(most.outputs, needed.outputs);
 }
 
+/// The buffers of each call in flight, as large as the largest case that has so many calls.
+template <class CaseOf>
+std::vector<Buffers> buffers_for(const RunPlan& plan, const Job& job, const Memory& memory, const CaseOf& case_of) {
+  const std::vector<std::int64_t> nothing(job.devices.size());
+  std::vector<Buffers> all;
+  for (int call = 0;; ++call) {
+    CallExtent needed{.inputs = nothing, .outputs = nothing};
+    bool has_call = call == 0;
+    for (const Case& what : plan.cases) {
+      if (calls_of(what.form) <= call) continue;
+      has_call = true;
+      grow(needed, extent(case_of(what), job));
+    }
+    if (!has_call) return all;
+    all.emplace_back(memory, needed);
+  }
+}
+
+/// One call, or as many asynchronous calls as `form` says. `make` makes a call on the given buffers.
+template <class One, class Make>
+std::unique_ptr<Implementation> in_form(Form form, const std::vector<Buffers>& buffers, const Make& make) {
+  if (form == Form::blocking) return make(buffers.front());
+  std::vector<std::unique_ptr<One>> calls;
+  for (int i = 0; i < calls_of(form); ++i) calls.push_back(make(buffers[static_cast<std::size_t>(i)]));
+  return std::make_unique<InFlight<One>>(std::move(calls));
+}
+
 /// The implementations to be interleaved, in order.
 using Implementations = std::vector<std::unique_ptr<Implementation>>;
 
@@ -73,23 +103,45 @@ Measurement::Measurement(const Options& options, const Job& job, const RunPlan& 
       interleaving_(options),
       peer_comm_(MPI_COMM_WORLD),
       communicator_(lockstep::communicator_from(MPI_COMM_WORLD, {.local_replicas = job.replicas_per_rank})) {
-  const std::vector<std::int64_t> nothing(job.devices.size());
-  CallExtent ours{.inputs = nothing, .outputs = nothing};
-  CallExtent peers = ours;
-  for (const Case& what : plan.cases) {
-    grow(ours, extent(what, job));
-    grow(peers, extent(peer_call(what).what, job));
-  }
-  ours_.emplace(memory_, ours);
-  if (options.compare == Peer::mpi) peers_.emplace(peer_memory_, peers);
+  ours_ = buffers_for(plan, job, memory_, [](const Case& what) { return what; });
+  if (options.compare == Peer::mpi)
+    peers_ = buffers_for(plan, job, peer_memory_, [](const Case& what) { return peer_call(what).what; });
   if (options.compare == Peer::nccl) nccl_ = make_nccl_group(job);
 }
 
-std::unique_ptr<Implementation> Measurement::implementation_of(const PeerCall& peer) const {
+std::unique_ptr<Implementation> Measurement::our_implementation(const Case& what) const {
+  switch (traits(what.collective).kind) {
+    case Kind::collective: break;
+    case Kind::message:
+      return in_form<OurMessage>(what.form, ours_, [&](const Buffers& buffers) {
+        return std::make_unique<OurMessage>(what, job_, buffers, options_, communicator_);
+      });
+    case Kind::creation: return std::make_unique<OurCreation>(what, job_, communicator_);
+  }
+  return in_form<OurCall>(what.form, ours_, [&](const Buffers& buffers) {
+    return std::make_unique<OurCall>(what, job_, buffers, options_, communicator_);
+  });
+}
+
+std::unique_ptr<Implementation> Measurement::mpi_implementation(const PeerCall& peer) const {
+  switch (traits(peer.what.collective).kind) {
+    case Kind::collective: break;
+    case Kind::message:
+      return in_form<MpiMessage>(peer.what.form, peers_, [&](const Buffers& buffers) {
+        return std::make_unique<MpiMessage>(peer, job_, buffers, peer_comm_.get());
+      });
+    case Kind::creation: return std::make_unique<MpiCreation>(peer.what, job_, peer_comm_.get());
+  }
+  return in_form<MpiCall>(peer.what.form, peers_, [&](const Buffers& buffers) {
+    return std::make_unique<MpiCall>(peer, job_, buffers, options_, peer_comm_.get());
+  });
+}
+
+std::unique_ptr<Implementation> Measurement::peer_implementation(const PeerCall& peer) const {
   switch (options_.compare) {
     case Peer::none: break;
-    case Peer::mpi: return std::make_unique<MpiCall>(peer, job_, *peers_, options_, peer_comm_.get());
-    case Peer::nccl: return std::make_unique<NcclCall>(peer.what, job_, *ours_, *nccl_);
+    case Peer::mpi: return mpi_implementation(peer);
+    case Peer::nccl: return std::make_unique<NcclCall>(peer.what, job_, ours_.front(), *nccl_);
   }
   return nullptr;
 }
@@ -108,8 +160,8 @@ double Measurement::bus_factor(Collective collective) const {
 Row Measurement::run(const Case& what) {
   const PeerCall peer = options_.compare == Peer::nccl ? nccl_peer_call(what) : peer_call(what);
   Implementations implementations;
-  implementations.push_back(std::make_unique<OurCall>(what, job_, *ours_, options_, communicator_));
-  if (auto other = implementation_of(peer)) implementations.push_back(std::move(other));
+  implementations.push_back(our_implementation(what));
+  if (auto other = peer_implementation(peer)) implementations.push_back(std::move(other));
   const std::size_t first_limit = implementations.size();
   if (options_.limit) {
     for (auto& kernel : limit_implementations(what, job_, memory_.kind.make({})))
@@ -117,7 +169,10 @@ Row Measurement::run(const Case& what) {
   }
   const std::vector<Outcome> outcomes = perf::run(interleaving_, implementations);
 
+  const int calls = calls_of(what.form);
+  const auto of_all_calls = [&](std::optional<double> us) { return us ? std::optional(*us * calls) : std::nullopt; };
   Row row{.identity = identity_of(what, job_), .bytes = what.bytes()};
+  row.calls = calls;
   if (traits(what.collective).has_root) row.root = job_.root;
   row.bus_factor = bus_factor(what.collective);
   row.ours = outcomes.front();
@@ -125,8 +180,8 @@ Row Measurement::run(const Case& what) {
   row.peer_name = peer_name(options_.compare);
   row.peer_call = peer.name();
   row.is_same_peer_call = peer.is_same;
-  row.limit_us = fastest_us(outcomes, first_limit);
-  row.floor_us = floor_us(what);
+  row.limit_us = of_all_calls(fastest_us(outcomes, first_limit));
+  row.floor_us = of_all_calls(floor_us(what));
   return row;
 }
 
@@ -146,10 +201,10 @@ std::vector<Row> Measurement::run(const ListCase& what) {
       implementations.push_back(std::make_unique<OurList>(ours, job_, mode, options_, communicator_));
     }
   }
-  if (peers_) {
+  if (options_.compare == Peer::mpi) {
     peers.emplace(peers_what, peer_memory_);
     for (const ListMode mode : {ListMode::one_by_one, ListMode::buckets}) {
-      implementations.push_back(std::make_unique<MpiList>(*peers, peer, job_, mode, options_, peer_comm_.get()));
+      implementations.push_back(std::make_unique<MpiList>(*peers, peer, job_, mode, peer_comm_.get()));
     }
   }
   const std::size_t first_limit = implementations.size();
@@ -175,7 +230,7 @@ std::vector<Row> Measurement::list_rows(const ListCase& what, const PeerCall& pe
     row.floor_us = floor_us(what.as_one());
     row.peer_name = peer_name(options_.compare);
     row.is_same_peer_call = peer.is_same;
-    if (peers_) {
+    if (options_.compare == Peer::mpi) {
       const Outcome& one_by_one = outcomes[modes.size()];
       const Outcome& buckets = outcomes[modes.size() + 1];
       ListMode mode = modes[i];

@@ -31,8 +31,10 @@ class Measurement {
   [[nodiscard]] std::vector<Row> run(const ListCase& what);
 
  private:
-  /// The peer's implementation; null without --compare.
-  [[nodiscard]] std::unique_ptr<Implementation> implementation_of(const PeerCall& peer) const;
+  [[nodiscard]] std::unique_ptr<Implementation> our_implementation(const Case& what) const;
+  /// Null without --compare.
+  [[nodiscard]] std::unique_ptr<Implementation> peer_implementation(const PeerCall& peer) const;
+  [[nodiscard]] std::unique_ptr<Implementation> mpi_implementation(const PeerCall& peer) const;
   [[nodiscard]] std::optional<double> floor_us(const Case& what) const;
   [[nodiscard]] double bus_factor(Collective collective) const;
   [[nodiscard]] std::vector<Row> list_rows(const ListCase& what, const PeerCall& peer,
@@ -46,8 +48,8 @@ class Measurement {
   Interleaving interleaving_;
   OwnComm peer_comm_;
   lockstep::Communicator communicator_;
-  std::optional<Buffers> ours_;
-  std::optional<Buffers> peers_;  // MPI's; NCCL works on ours
+  std::vector<Buffers> ours_;   // of each call in flight
+  std::vector<Buffers> peers_;  // MPI's; NCCL works on ours
   std::unique_ptr<NcclGroup> nccl_;
 };
 

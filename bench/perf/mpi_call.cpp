@@ -40,7 +40,6 @@ MpiCall::MpiCall(const PeerCall& call, const Job& job, const Buffers& buffers, c
       comm_(comm),
       dtype_(call.mpi_dtype),
       op_(call.mpi_op),
-      is_async_(options.async),
       scratch_(memory_kind(options.mpi_memory).make({}), scratch_bytes(call.what, job)) {
   if (!traits(call.what.collective).is_uneven) return;
   const int replicas = job.replicas();
@@ -76,12 +75,32 @@ std::int64_t MpiCall::scratch_bytes(const Case& what, const Job& job) {
     case Collective::all_to_all_v: return 2 * what.bytes() * job.replicas_per_rank;  // inputs and outputs
     case Collective::all_reduce:
     case Collective::broadcast:
-    case Collective::barrier: return 0;
+    case Collective::barrier:
+    case Collective::send_recv:
+    case Collective::halo:
+    case Collective::duplicate:
+    case Collective::split: return 0;
   }
   return 0;
 }
 
 void MpiCall::run() {
+  begin(nullptr);
+  finish();
+}
+
+void MpiCall::post(int /*step*/, std::vector<MPI_Request>& requests) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  begin(&request);
+  requests.push_back(request);
+}
+
+void MpiCall::wait_all(std::vector<MPI_Request>& requests) {
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+}
+
+void MpiCall::begin(MPI_Request* request) {
+  request_ = request;
   switch (what().collective) {
     case Collective::all_reduce: return all_reduce();
     case Collective::reduce: return reduce();
@@ -96,18 +115,51 @@ void MpiCall::run() {
     case Collective::all_to_all_v: return all_to_all();
     case Collective::broadcast: return broadcast();
     case Collective::barrier: return barrier();
+    case Collective::send_recv:
+    case Collective::halo:
+    case Collective::duplicate:
+    case Collective::split: break;  // other classes make these
+  }
+}
+
+void MpiCall::finish() {
+  const bool has_one = outputs().size() == 1;
+  switch (what().collective) {
+    case Collective::all_reduce:
+    case Collective::reduce:
+    case Collective::all_gather:
+    case Collective::all_gather_v:
+    case Collective::gather:
+    case Collective::gather_v: return copy_to_other_outputs();
+    case Collective::reduce_scatter:
+      if (!has_one) unpack_outputs(scratch_.data() + inputs().front().size());
+      return;
+    case Collective::scatter:
+    case Collective::scatter_v:
+      if (!has_one) unpack_outputs(scratch_.data());
+      return;
+    case Collective::all_to_all:
+    case Collective::all_to_all_v:
+      if (!has_one) unpack_parts(scratch_.data() + inputs().size() * inputs().front().size());
+      return;
+    case Collective::broadcast:
+      if (job().is_root() && !is_in_place()) copy(outputs().front(), inputs().front());
+      return copy_to_other_outputs();
+    case Collective::barrier:
+    case Collective::send_recv:
+    case Collective::halo:
+    case Collective::duplicate:
+    case Collective::split: break;
   }
 }
 
 template <class Blocking, class Nonblocking, class... Args>
 void MpiCall::perform(Blocking blocking, Nonblocking nonblocking, Args... args) const {
-  if (!is_async_) {
+  if (request_ == nullptr) {
     blocking(args...);
-    return;
+  } else {
+    nonblocking(args..., request_);
   }
-  MPI_Request request = MPI_REQUEST_NULL;
-  nonblocking(args..., &request);
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 void MpiCall::all_reduce() {
@@ -117,7 +169,6 @@ void MpiCall::all_reduce() {
   if (!has_one) static_cast<void>(fold_into(output));
   const void* const source = !has_one || is_in_place() ? MPI_IN_PLACE : inputs().front().data();
   perform(MPI_Allreduce, MPI_Iallreduce, source, static_cast<void*>(output), count, dtype_, op_, comm_);
-  copy_to_other_outputs();
 }
 
 void MpiCall::reduce() {
@@ -128,7 +179,6 @@ void MpiCall::reduce() {
   if (has_one && is_root && is_in_place()) source = MPI_IN_PLACE;
   void* const target = is_root ? outputs().front().data() : nullptr;
   perform(MPI_Reduce, MPI_Ireduce, source, target, elements(inputs().front()), dtype_, op_, job().root, comm_);
-  copy_to_other_outputs();
 }
 
 void MpiCall::reduce_scatter() {
@@ -138,17 +188,12 @@ void MpiCall::reduce_scatter() {
   std::byte* const target = has_one ? output.data() : scratch_.data() + inputs().front().size();
   perform(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, source, static_cast<void*>(target),
           elements(output) * job().replicas_per_rank, dtype_, op_, comm_);
-  if (has_one) return;
-  for (std::size_t i = 0; i < outputs().size(); ++i) {
-    std::memcpy(outputs()[i].data(), target + i * output.size(), output.size());
-  }
 }
 
 void MpiCall::all_gather() {
   const int count = elements(inputs().front()) * job().replicas_per_rank;
   perform(MPI_Allgather, MPI_Iallgather, static_cast<const void*>(packed_inputs()), count, dtype_,
           static_cast<void*>(outputs().front().data()), count, dtype_, comm_);
-  copy_to_other_outputs();
 }
 
 void MpiCall::gather() {
@@ -156,20 +201,17 @@ void MpiCall::gather() {
   void* const target = job().is_root() ? outputs().front().data() : nullptr;
   perform(MPI_Gather, MPI_Igather, static_cast<const void*>(packed_inputs()), count, dtype_, target, count, dtype_,
           job().root, comm_);
-  copy_to_other_outputs();
 }
 
 void MpiCall::all_gather_v() {
   perform(MPI_Allgatherv, MPI_Iallgatherv, static_cast<const void*>(packed_inputs()), own_part(), dtype_,
           static_cast<void*>(outputs().front().data()), parts_.counts.data(), parts_.begins.data(), dtype_, comm_);
-  copy_to_other_outputs();
 }
 
 void MpiCall::gather_v() {
   void* const target = job().is_root() ? outputs().front().data() : nullptr;
   perform(MPI_Gatherv, MPI_Igatherv, static_cast<const void*>(packed_inputs()), own_part(), dtype_, target,
           parts_.counts.data(), parts_.begins.data(), dtype_, job().root, comm_);
-  copy_to_other_outputs();
 }
 
 void MpiCall::scatter() {
@@ -184,8 +226,9 @@ void MpiCall::scatter() {
     perform(MPI_Scatter, MPI_Iscatter, source, count, dtype_, static_cast<void*>(target), count, dtype_, job().root,
             comm_);
   }
-  if (has_one) return;
-  const std::byte* next = target;
+}
+
+void MpiCall::unpack_outputs(const std::byte* next) const {
   for (const Region& output : outputs()) {
     std::memcpy(output.data(), next, output.size());
     next += output.size();
@@ -206,7 +249,6 @@ void MpiCall::all_to_all() {
     perform(MPI_Alltoall, MPI_Ialltoall, static_cast<const void*>(source), count, dtype_, static_cast<void*>(target),
             count, dtype_, comm_);
   }
-  if (!has_one) unpack_parts(target);
 }
 
 void MpiCall::pack_parts(std::byte* next) const {
@@ -246,8 +288,6 @@ void MpiCall::broadcast() {
   const Region& output = outputs().front();
   std::byte* const buffer = job().is_root() ? inputs().front().data() : output.data();
   perform(MPI_Bcast, MPI_Ibcast, static_cast<void*>(buffer), elements(output), dtype_, job().root, comm_);
-  if (buffer != output.data()) std::memcpy(output.data(), buffer, output.size());
-  copy_to_other_outputs();
 }
 
 void MpiCall::barrier() { perform(MPI_Barrier, MPI_Ibarrier, comm_); }

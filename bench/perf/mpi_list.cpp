@@ -7,13 +7,12 @@
 
 namespace perf {
 
-MpiList::MpiList(const ListTensors& tensors, const PeerCall& call, const Job& job, ListMode mode,
-                 const Options& options, MPI_Comm comm)
+MpiList::MpiList(const ListTensors& tensors, const PeerCall& call, const Job& job, ListMode mode, MPI_Comm comm)
     : ListCall(tensors, job, Values::order_free),
       comm_(comm),
       dtype_(call.mpi_dtype),
       op_(call.mpi_op),
-      is_async_(options.async) {
+      is_async_(tensors.what().form == Form::async) {
   const bool packs = mode == ListMode::buckets;
   if (packs) {
     buckets_ = buckets_of(tensors.what().bytes_of_tensors(), bucket_bytes);

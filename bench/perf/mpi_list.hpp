@@ -16,13 +16,12 @@
 
 namespace perf {
 
-/// With --async, all calls are posted (MPI_Iallreduce) before the first wait. With several replicas per rank, their
-/// inputs are reduced locally before each call, and the result is copied to the other replicas after it.
+/// In the form async, all calls are posted (MPI_Iallreduce) before the first wait. With several replicas per rank,
+/// their inputs are reduced locally before each call, and the result is copied to the other replicas after it.
 class MpiList final : public ListCall {
  public:
   /// `call` comes from peer_call(); `mode` is not one_plan.
-  MpiList(const ListTensors& tensors, const PeerCall& call, const Job& job, ListMode mode, const Options& options,
-          MPI_Comm comm);
+  MpiList(const ListTensors& tensors, const PeerCall& call, const Job& job, ListMode mode, MPI_Comm comm);
   void run() override;
 
  private:

@@ -37,8 +37,12 @@ po::options_description operation_options() {
   operation.add_options()(
       "collective", text_value("LIST"),
       "all_reduce, reduce, reduce_scatter, all_gather, gather, scatter, all_to_all, the last four "
-      "also with _v (uneven parts), broadcast, barrier, several with commas, or all; also allreduce, "
-      "bcast, ... (default: all_reduce)")(
+      "also with _v (uneven parts), broadcast, barrier; messages: send_recv, halo; creation: duplicate, split; "
+      "several with commas, or all; also allreduce, bcast, ... (default: all_reduce)")(
+      "form", text_value("LIST"),
+      "blocking; async: an asynchronous call, then its wait; in_flight: 16 asynchronous calls, then their waits; "
+      "several "
+      "with commas, or all (default: blocking; async for halo)")(
       "datatype,d", text_value("LIST"),
       "f16, bf16, f32, f64, i8 to i64, u8 to u64, bool, several with commas, or all; also half, float, double, "
       "bfloat16, int32, uint8, ... (default: f32)")(
@@ -49,7 +53,7 @@ po::options_description operation_options() {
       "with --memory cuda)")("in-place", text_value("WHICH"), "no, yes or both: where the result goes (default: both)")(
       "root,r", text_value("RANK"), "root of reduce, gather, scatter and broadcast (default: 0)")(
       "replicas-per-rank", text_value("N"), "number of inputs and outputs of each rank (default: 1)")(
-      "async", po::bool_switch(), "make asynchronous calls, then wait")(
+      "async", po::bool_switch(), "--form async")(
       "unprepared", po::bool_switch(), "call all_reduce with its arguments, instead of running a prepared plan")(
       "node-report", po::bool_switch(), node_report_help)("strategy", po::bool_switch(), strategy_help)(
       "input", po::bool_switch(), input_help);

@@ -124,6 +124,10 @@ void read_list(const po::variables_map& values, Options& options) {
     refuse("--list \"{}\": --in-place \"{}\" is given too, but lists are reduced in place; give yes", options.list,
            text_or(values, "in-place", ""));
   }
+  if (std::ranges::find(options.forms, Form::in_flight) != options.forms.end()) {
+    refuse("--list \"{}\": --form \"{}\" is given too, but the calls of a list are in flight together; give async",
+           options.list, text_or(values, "form", ""));
+  }
   options.placements = {Placement::in_place};
   options.list_counts = gradient_list("--list", options.list);
   const bool is_possible = std::any_of(options.dtypes.begin(), options.dtypes.end(), [&](lockstep::DType dtype) {
@@ -167,8 +171,22 @@ void read_operation(const po::variables_map& values, Options& options) {
     options.replicas_per_rank = static_cast<int>(
         whole_number("--replicas-per-rank", text("replicas-per-rank"), 1, 1024, "a number from 1 to 1024"));
   }
-  options.async = values["async"].as<bool>();
   options.prepared = !values["unprepared"].as<bool>();
+}
+
+/// --form, and --async, which is one of its values.
+void read_forms(const po::variables_map& values, Options& options) {
+  const bool is_async = values["async"].as<bool>();
+  if (is_async) options.forms = {Form::async};
+  if (values.count("form") == 0) return;
+  const std::string text = values["form"].as<std::string>();
+  if (is_async) refuse("--async: --form \"{}\" is given too, and --async is --form async; give one of the two", text);
+  options.forms = forms("--form", text);
+  for (const Collective collective : options.collectives) {
+    if (text == "all" || options.has_all_collectives() || !options.forms_of(collective).empty()) continue;
+    refuse("--form \"{}\": {} of --collective has no such call; give {}", text, traits(collective).name,
+           has_form(collective, Form::blocking) ? "blocking" : "async or in_flight");
+  }
 }
 
 void read_collectives(const po::variables_map& values, Options& options) {
@@ -179,7 +197,7 @@ void read_collectives(const po::variables_map& values, Options& options) {
   if (which == 0) options.placements = {Placement::out_of_place};
   if (which == 1) options.placements = {Placement::in_place};
   for (const Collective collective : options.collectives) {
-    if (which == 1 && names != "all" && !traits(collective).has_in_place) {
+    if (which == 1 && !options.has_all_collectives() && !traits(collective).has_in_place) {
       refuse("--in-place \"yes\": {} of --collective has no in-place form; give no or both", traits(collective).name);
     }
   }
@@ -196,6 +214,9 @@ void check_nccl(const Options& options) {
   if (!options.list.empty() || options.collectives != std::vector{Collective::all_reduce}) {
     refuse("{}: only ncclAllReduce of one tensor is compared; give no --list, and no --collective except all_reduce",
            refused);
+  }
+  if (std::ranges::find(options.forms, Form::in_flight) != options.forms.end()) {
+    refuse("{}: one call of ncclAllReduce is compared, but --form has in_flight; give blocking or async", refused);
   }
   for (const DType dtype : options.dtypes) {
     if (dtype != DType::i16 && dtype != DType::u16 && dtype != DType::boolean) continue;
@@ -281,8 +302,9 @@ void read_output(const po::variables_map& values, Options& options) {
       !name.ends_with(".txt")) {
     refuse("--plot \"{}\": give a name that ends in .png, .svg, .pdf or .txt, or - for the terminal", name);
   }
-  if (options.collectives == std::vector{Collective::barrier}) {
-    refuse("--plot \"{}\": --collective \"barrier\" has no sizes to plot over; give another collective", name);
+  if (std::ranges::none_of(options.collectives, has_sizes)) {
+    refuse("--plot \"{}\": {} of --collective has no sizes to plot over; give another collective", name,
+           traits(options.collectives.front()).name);
   }
 }
 
@@ -311,6 +333,15 @@ std::vector<std::int64_t> Options::sizes_bytes() const {
   return sizes;
 }
 
+std::vector<Form> Options::forms_of(Collective collective) const {
+  if (forms.empty()) return {has_form(collective, Form::blocking) ? Form::blocking : Form::async};
+  std::vector<Form> all;
+  for (const Form form : forms) {
+    if (has_form(collective, form)) all.push_back(form);
+  }
+  return all;
+}
+
 namespace {
 
 void read_all_options(int argc, const char* const* argv, Options& options) {
@@ -331,6 +362,7 @@ void read_all_options(int argc, const char* const* argv, Options& options) {
   read_sizes(values, options);
   read_collectives(values, options);
   read_operation(values, options);
+  read_forms(values, options);
   read_list(values, options);
   read_measurement(values, options);
   read_output(values, options);

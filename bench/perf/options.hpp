@@ -45,8 +45,8 @@ struct Options {
   std::vector<Placement> placements{Placement::out_of_place, Placement::in_place};
   int root = 0;
   int replicas_per_rank = 1;
-  bool async = false;
-  bool prepared = true;  ///< all_reduce runs a prepared Plan
+  std::vector<Form> forms;  ///< none: for each collective its first one
+  bool prepared = true;     ///< all_reduce runs a prepared Plan
 
   // the measurement
   std::int64_t iterations = 20;
@@ -79,6 +79,10 @@ struct Options {
 
   /// The sizes of the sweep, smallest first.
   [[nodiscard]] std::vector<std::int64_t> sizes_bytes() const;
+  /// The forms that are measured of `collective`; none if it has none of those that were given.
+  [[nodiscard]] std::vector<Form> forms_of(Collective collective) const;
+  /// Whether --collective was "all": then calls that an option excludes are left out, instead of being refused.
+  [[nodiscard]] bool has_all_collectives() const noexcept { return collectives.size() == collective_count; }
 };
 
 /// Number of elements of a buffer of `bytes`: as many as fit, at least one.

@@ -31,7 +31,7 @@ lockstep::Communicator with_order(const lockstep::Communicator& communicator, st
 OurBuckets::OurBuckets(const ListTensors& tensors, const Job& job, const Options& options,
                        const lockstep::Communicator& communicator)
     : ListCall(tensors, job, values_of(options)),
-      is_async_(options.async),
+      is_async_(tensors.what().form == Form::async),
       buckets_(with_order(communicator, options.order), views_of(tensors), {.op = tensors.what().op}) {}
 
 void OurBuckets::run() {

@@ -4,7 +4,6 @@
 #include "bench/perf/our_call.hpp"
 
 #include <array>
-#include <chrono>
 #include <span>
 #include <utility>
 
@@ -29,8 +28,8 @@ struct Calls {
   Request (*post)(Communicator&, const Arguments&);
 };
 
-/// In the order of the enumerators.
-constexpr std::array<Calls, collective_count> calls_table{{
+/// In the order of the enumerators, whose last ones are other kinds of calls.
+constexpr std::array<Calls, static_cast<std::size_t>(Collective::barrier) + 1> calls_table{{
     {[](Communicator& c, const Arguments& a) { c.all_reduce(a.items, a.op, a.options); },
      [](Communicator& c, const Arguments& a) { return c.all_reduce_async(a.items, a.op, a.options); }},
     {[](Communicator& c, const Arguments& a) { c.reduce(a.items, a.op, a.root, a.options); },
@@ -67,8 +66,7 @@ OurCall::OurCall(const Case& what, const Job& job, const Buffers& buffers, const
                  Communicator communicator)
     : Call(what, job, buffers, values_of(options)),
       communicator_(std::move(communicator)),
-      reduce_options_{.order = options.order, .name = {}},
-      is_async_(options.async) {
+      reduce_options_{.order = options.order, .name = {}} {
   for (const Region& input : inputs()) input_views_.emplace_back(input.view(what.dtype));
   for (const Region& output : outputs()) output_views_.push_back(output.view(what.result_dtype()));
   items_.push_back({input_views_, output_views_});
@@ -95,14 +93,22 @@ void OurCall::count_rows(const Case& what, const Job& job) {
 }
 
 void OurCall::run() {
+  if (plan_) return plan_->run();
   const Calls& calls = calls_table[static_cast<std::size_t>(what().collective)];
-  const Arguments arguments{items_, what().op, job().root, rows_, receive_rows_, reduce_options_};
-  if (!is_async_) return plan_ ? plan_->run() : calls.call(communicator_, arguments);
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
-  Request request = plan_ ? plan_->run_async() : calls.post(communicator_, arguments);
-  posted_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
-  request.wait();
+  calls.call(communicator_, {items_, what().op, job().root, rows_, receive_rows_, reduce_options_});
+}
+
+void OurCall::post(int /*step*/, std::vector<Request>& requests) {
+  if (plan_) {
+    requests.push_back(plan_->run_async());
+    return;
+  }
+  const Calls& calls = calls_table[static_cast<std::size_t>(what().collective)];
+  requests.push_back(calls.post(communicator_, {items_, what().op, job().root, rows_, receive_rows_, reduce_options_}));
+}
+
+void OurCall::wait_all(std::vector<Request>& requests) {
+  for (Request& request : requests) request.wait();
 }
 
 }  // namespace perf

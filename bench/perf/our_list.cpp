@@ -18,7 +18,7 @@ OurList::OurList(const ListTensors& tensors, const Job& job, ListMode mode, cons
       communicator_(std::move(communicator)),
       reduce_options_{.order = options.order, .name = {}},
       mode_(mode),
-      is_async_(options.async) {
+      is_async_(tensors.what().form == Form::async) {
   if (mode == ListMode::buckets) make_packed();
   const std::size_t items = mode == ListMode::buckets ? buckets_.size() : tensors.what().counts.size();
   for (std::size_t i = 0; i < items; ++i) {

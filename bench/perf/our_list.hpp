@@ -16,7 +16,7 @@
 namespace perf {
 
 /// One call for all tensors, a call for each, or one for each bucket with packing before and unpacking after. The calls
-/// run prepared plans, unless --unprepared is given. With --async, all calls are posted before the first wait.
+/// run prepared plans, unless --unprepared is given. In the form async, all calls are posted before the first wait.
 class OurList final : public ListCall {
  public:
   OurList(const ListTensors& tensors, const Job& job, ListMode mode, const Options& options,

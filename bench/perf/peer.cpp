@@ -88,7 +88,7 @@ int OwnComm::size() const {
 }
 
 std::string PeerCall::name() const {
-  if (what.collective == Collective::barrier) return {};
+  if (!has_sizes(what.collective)) return {};
   if (!what.reduces()) return std::string(lockstep::to_string(what.dtype));
   return fmt::format("{} {}", lockstep::to_string(what.dtype), lockstep::to_string(what.op));
 }

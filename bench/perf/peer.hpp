@@ -58,7 +58,7 @@ struct PeerCall {
   MPI_Op mpi_op = MPI_OP_NULL;
   bool is_same = true;  ///< whether it computes the same as lockstep's call
 
-  /// "f32 sum"; "f32" for a call that only moves data; empty for a barrier.
+  /// "f32 sum"; "f32" for a call that only moves data; empty for a call without data.
   [[nodiscard]] std::string name() const;
 };
 

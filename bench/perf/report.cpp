@@ -66,10 +66,16 @@ nlohmann::ordered_json environment_json(const Options& options, const Machine& m
   };
 }
 
+bool has_form(const Options& options, Form form) {
+  return std::ranges::any_of(options.collectives, [&](Collective collective) {
+    const std::vector<Form> forms = options.forms_of(collective);
+    return std::ranges::find(forms, form) != forms.end();
+  });
+}
+
 std::string call_text(const Options& options) {
   std::string text;
   if (!options.prepared) text += "; all_reduce is not prepared";
-  if (options.async) text += "; asynchronous: until wait() returns";
   return text;
 }
 
@@ -149,6 +155,9 @@ void Report::header() const {
       options_.check ? "checked" : "read, not checked");
   say("#             time: median over the calls, of the slowest rank each; order: {}{}",
       lockstep::to_string(*options_.order), call_text(options_));
+  if (has_form(options_, Form::async)) say("#             async: an asynchronous call, until its wait() returns");
+  if (has_form(options_, Form::in_flight))
+    say("#             in_flight: {} asynchronous calls, until the last wait() returns", calls_of(Form::in_flight));
   if (!options_.baseline.empty()) say("# baseline    {}", baseline_.text());
   if (m.load > 1.5 * m.cores_of_node) {
     say("# NOTE        other programs use the cores: a call that waits may lose its core for milliseconds");
@@ -177,6 +186,7 @@ void Report::line(Line line) {
   } else {
     std::string group(line.identity.collective);
     if (!line.identity.list.empty()) group += " of " + line.identity.list;
+    if (line.identity.form != to_string(Form::blocking)) group += fmt::format(", {}", line.identity.form);
     if (std::exchange(group_, group) != group) say("#\n# {}\n{}", group, table_.heading());
     say("{}", table_.line(line));
   }

@@ -33,7 +33,7 @@ void add_times(Json& json, std::string_view prefix, const Outcome* outcome) {
 }  // namespace
 
 std::string Identity::text() const {
-  return fmt::format("{} {} {} {} {} {} {} {}", collective, list, mode, count, dtype, op,
+  return fmt::format("{} {} {} {} {} {} {} {} {}", collective, list, mode, form, count, dtype, op,
                      in_place ? "in place" : "out of place", replicas_per_rank);
 }
 
@@ -41,6 +41,7 @@ std::string Identity::name() const {
   std::string result(collective);
   if (!dtype.empty()) result += fmt::format(" {}", dtype);
   if (!op.empty()) result += fmt::format(" {}", op);
+  if (form != to_string(Form::blocking)) result += fmt::format(", {}", form);
   return result;
 }
 
@@ -58,7 +59,9 @@ std::optional<double> Row::of_hbm() const {
   return floor_us && time_us() > 0 ? std::optional(*floor_us / time_us()) : std::nullopt;
 }
 
-double Row::algorithm_gbs() const noexcept { return time_us() > 0 ? static_cast<double>(bytes) / time_us() * 1e-3 : 0; }
+double Row::algorithm_gbs() const noexcept {
+  return time_us() > 0 ? static_cast<double>(bytes * calls) / time_us() * 1e-3 : 0;
+}
 
 bool Row::is_right() const noexcept { return ours.wrong.value_or(0) == 0 && (!peer || peer->wrong.value_or(0) == 0); }
 
@@ -89,7 +92,8 @@ Json to_json(const Row& row, const Options& options) {
       {"memory", options.memory},
       {"mpi_memory", peer != nullptr && is_mpi ? Json(options.mpi_memory) : Json(nullptr)},
       {"order", lockstep::to_string(*options.order)},
-      {"async", options.async},
+      {"form", row.identity.form},
+      {"calls", row.calls},
       {"prepared", options.prepared && row.identity.collective == traits(Collective::all_reduce).name},
       {"in_place", row.identity.in_place},
       {"time_us", row.time_us()},

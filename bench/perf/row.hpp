@@ -22,15 +22,16 @@ struct Identity {
   std::string_view collective;
   std::string list;  ///< name of the list; empty if the call is not of a list
   std::string mode;  ///< mode of a list
+  std::string_view form;
   std::int64_t count = 0;
-  std::string_view dtype;  ///< empty for barrier
+  std::string_view dtype;  ///< empty if the call has no data
   std::string_view op;     ///< empty if the collective does not reduce
   bool in_place = false;
   int replicas_per_rank = 1;
 
   /// Two rows with the same text belong to the same call.
   [[nodiscard]] std::string text() const;
-  /// "all_reduce f32 sum"
+  /// "all_reduce f32 sum"; "all_reduce f32 sum, async"
   [[nodiscard]] std::string name() const;
 };
 
@@ -38,6 +39,7 @@ struct Row {
   Identity identity;
   std::int64_t tensors = 1;
   std::int64_t bytes = 0;
+  int calls = 1;  ///< number of calls in flight
   int root = -1;  ///< -1: none
   double bus_factor = 1;
   Outcome ours;
@@ -58,7 +60,7 @@ struct Row {
   /// limit / time: 1 is at the limit.
   [[nodiscard]] std::optional<double> of_limit() const;
   [[nodiscard]] std::optional<double> of_hbm() const;
-  /// Bytes of one replica per time, in 10^9 bytes per second.
+  /// Bytes of one replica in all calls per time, in 10^9 bytes per second.
   [[nodiscard]] double algorithm_gbs() const noexcept;
   /// algbw scaled by the bytes that each rank must send or receive, so that it compares with the bandwidth of links and
   /// memory for every P.

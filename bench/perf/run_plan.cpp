@@ -29,6 +29,7 @@ std::int64_t bytes_of(const Case& what, const Options& options, const Job& job) 
     const Case peers = peer_call(what).what;
     bytes += side(peers) + MpiCall::scratch_bytes(peers, job);
   }
+  bytes *= calls_of(what.form);
   if (options.limit) bytes += 2 * limit_bytes(least_traffic(what, job), Placement::out_of_place);
   return bytes;
 }
@@ -52,7 +53,9 @@ std::vector<ListCase> lists(const Options& options) {
   for (const lockstep::DType dtype : options.dtypes) {
     for (const lockstep::ReduceOp op : options.ops) {
       if (!lockstep::supports(op, dtype) || lockstep::result_dtype(op, dtype) != dtype) continue;
-      all.push_back({.name = options.list, .counts = options.list_counts, .dtype = dtype, .op = op});
+      for (const Form form : options.forms_of(Collective::all_reduce)) {
+        all.push_back({.name = options.list, .counts = options.list_counts, .dtype = dtype, .op = op, .form = form});
+      }
     }
   }
   return all;
@@ -66,12 +69,12 @@ RunPlan run_plan_of(const Options& options, const Job& job) {
 }
 
 Identity identity_of(const Case& what, const Job& job) {
-  const bool is_barrier = what.collective == Collective::barrier;
   return {.collective = traits(what.collective).name,
           .list = {},
           .mode = {},
+          .form = to_string(what.form),
           .count = what.count,
-          .dtype = is_barrier ? std::string_view() : lockstep::to_string(what.dtype),
+          .dtype = has_sizes(what.collective) ? lockstep::to_string(what.dtype) : std::string_view(),
           .op = what.reduces() ? lockstep::to_string(what.op) : std::string_view(),
           .in_place = what.placement == Placement::in_place,
           .replicas_per_rank = job.replicas_per_rank};

@@ -87,6 +87,11 @@ TEST(Options, name_the_option_the_value_and_the_rule_if_refused) {
       {{"--in-place", "maybe"}, {"--in-place", "\"maybe\"", "both"}},
       {{"--collective", "all_to_none"}, {"--collective", "\"all_to_none\"", "reduce_scatter"}},
       {{"--collective", "all_gather", "--in-place", "yes"}, {"--in-place", "\"yes\"", "all_gather", "no or both"}},
+      {{"--form", "later"}, {"--form", "\"later\"", "blocking, async, in_flight"}},
+      {{"--form", "async", "--async"}, {"--async", "--form \"async\"", "give one of the two"}},
+      {{"--collective", "split", "--form", "in_flight"}, {"--form", "\"in_flight\"", "split", "give blocking"}},
+      {{"--collective", "halo", "--form", "blocking"}, {"--form", "\"blocking\"", "halo", "async or in_flight"}},
+      {{"--memory", "cuda", "--compare", "nccl", "--form", "in_flight"}, {"--compare", "\"nccl\"", "--form", "async"}},
       {{"--root", "-1"}, {"--root", "\"-1\"", "from 0"}},
       {{"--replicas-per-rank", "0"}, {"--replicas-per-rank", "\"0\"", "1 to 1024"}},
       {{"--memory", "stone"}, {"--memory", "\"stone\"", "arena, malloc, huge, cuda"}},
@@ -98,10 +103,12 @@ TEST(Options, name_the_option_the_value_and_the_rule_if_refused) {
       {{"--list", "resnet50", "--collective", "reduce"}, {"--list", "\"resnet50\"", "--collective", "\"reduce\""}},
       {{"--list", "resnet50", "--in-place", "both"}, {"--list", "\"resnet50\"", "--in-place", "\"both\""}},
       {{"--list", "resnet50", "-d", "i32", "-o", "mean"}, {"--list", "mean of integers", "-d"}},
+      {{"--list", "resnet50", "--form", "in_flight"}, {"--list", "\"resnet50\"", "--form \"in_flight\"", "give async"}},
       {{"--list", "resnet50", "--osu"}, {"--osu", "--list", "\"resnet50\""}},
       {{"--limit=maybe"}, {"--limit", "does not take"}},
       {{"--plot", "picture.gif"}, {"--plot", "\"picture.gif\"", ".png, .svg, .pdf or .txt"}},
       {{"--plot", "-", "--collective", "barrier"}, {"--plot", "\"-\"", "barrier"}},
+      {{"--plot", "-", "--collective", "split,barrier"}, {"--plot", "\"-\"", "split"}},
       {{"--config", "/no/such/file"}, {"--config", "cannot be read", "No such file"}},
       {{"-d", "flot"}, {"--datatype", "\"flot\"", "f32 (float)", "f16 (half)"}},
       {{"-o", "average"}, {"--op", "mean (avg)"}},
@@ -149,6 +156,14 @@ TEST(Options, take_the_spellings_of_other_benchmarks) {
   EXPECT_EQ(parse({"--warmup_iters", "3"}).warmup_iterations, 3);
 }
 
+TEST(Options, name_several_forms) {
+  EXPECT_EQ(parse({"--form", "async,in_flight"}).forms, (std::vector{Form::async, Form::in_flight}));
+  EXPECT_EQ(parse({"--form", "all"}).forms.size(), form_count);
+  EXPECT_EQ(refusal({"--collective", "halo,split", "--form", "all"}), "");
+  EXPECT_EQ(refusal({"--collective", "all", "--form", "in_flight"}), "");
+  EXPECT_EQ(refusal({"--list", "resnet50", "--form", "blocking,async"}), "");
+}
+
 TEST(Options, of_files_and_variables_are_refused_alike) {
   const Variable speed("LOCKSTEP_PERF_SPEED", "3");
   EXPECT_NE(refusal({}).find("LOCKSTEP_PERF_SPEED"), std::string::npos);
@@ -186,7 +201,8 @@ TEST(Options, take_switches_from_everywhere) {
   const Variable limit("LOCKSTEP_PERF_LIMIT", "1");
   const File config("percentiles = on\n");
   const Options options = parse({"--async", "--config", config.name()});
-  EXPECT_TRUE(options.limit && options.percentiles && options.async);
+  EXPECT_TRUE(options.limit && options.percentiles);
+  EXPECT_EQ(options.forms, std::vector{Form::async});
   EXPECT_FALSE(options.osu);
 }
 

@@ -9,6 +9,8 @@ from harness import run_tests
 
 COLLECTIVES = ['all_reduce', 'reduce', 'reduce_scatter', 'all_gather', 'all_gather_v', 'gather', 'gather_v', 'scatter',
                'scatter_v', 'all_to_all', 'all_to_all_v', 'broadcast', 'barrier']
+MESSAGES = ['send_recv', 'halo']
+CREATION = ['duplicate', 'split']
 IN_PLACE = {'all_reduce', 'reduce', 'broadcast'}
 ROOTED = {'reduce', 'gather', 'gather_v', 'scatter', 'scatter_v', 'broadcast'}
 MODES = ['one_plan', 'one_by_one', 'buckets', 'gradient_buckets']
@@ -17,7 +19,13 @@ MODES = ['one_plan', 'one_by_one', 'buckets', 'gradient_buckets']
 def bus_factor(collective, ranks):
     if collective == 'all_reduce':
         return 2 * (ranks - 1) / ranks
-    return 1 if collective in ('reduce', 'broadcast', 'barrier') else (ranks - 1) / ranks
+    if collective == 'send_recv':
+        return 2
+    return 1 if collective in ('reduce', 'broadcast', 'barrier', 'halo', *CREATION) else (ranks - 1) / ranks
+
+
+def all_calls(ranks):
+    return COLLECTIVES + (MESSAGES if ranks > 1 else []) + CREATION
 
 
 def finds_nothing_wrong(rows):
@@ -29,17 +37,20 @@ def finds_nothing_wrong(rows):
 def measures_every_collective(h):
     rows, _, text = h.rows(['--collective', 'all', '-b', '8', '-e', '20000', '-f', '2500', '-d', 'f32,bf16,u8', '-o', 'sum,max'])
     finds_nothing_wrong(rows)
-    assert list(dict.fromkeys(row['collective'] for row in rows)) == COLLECTIVES, rows
+    assert list(dict.fromkeys(row['collective'] for row in rows)) == all_calls(h.ranks), rows
     for row in rows:
         assert row['collective'] in IN_PLACE or not row['in_place'], row
         assert row['root'] == (0 if row['collective'] in ROOTED else -1), row
         assert (row['op'] is None) == (row['collective'] not in ('all_reduce', 'reduce', 'reduce_scatter')), row
         bus = row['algbw_gbs'] * bus_factor(row['collective'], h.ranks)
         assert abs(row['busbw_gbs'] - bus) <= 1e-9 * bus, row
-    barrier = [row for row in rows if row['collective'] == 'barrier']
-    assert [(row['bytes'], row['count'], row['dtype']) for row in barrier] == [(0, 0, None)], barrier
-    for collective in COLLECTIVES:
-        assert f'# {collective}\n' in text, text
+    for collective in ('barrier', *CREATION):
+        without_data = [(row['bytes'], row['count'], row['dtype']) for row in rows if row['collective'] == collective]
+        assert without_data == [(0, 0, None)], without_data
+    for row in rows:
+        assert row['form'] == ('async' if row['collective'] == 'halo' else 'blocking') and row['calls'] == 1, row
+    for collective in all_calls(h.ranks):
+        assert f'# {collective}{", async" if collective == "halo" else ""}\n' in text, text
 
 
 def gives_every_replica_a_part(h):
@@ -69,11 +80,36 @@ def has_several_replicas_on_a_rank(h):
 def waits_for_asynchronous_calls(h):
     rows, _, text = h.rows(['--collective', 'all', '-b', '4K', '-e', '4K', '--async', '--compare', 'mpi'])
     finds_nothing_wrong(rows)
-    assert 'asynchronous' in text, text
+    assert 'asynchronous' in text and '# all_reduce, async\n' in text, text
+    assert not [row for row in rows if row['collective'] in CREATION], rows
     for row in rows:
-        assert row['async'] and 0 < row['posted_us'] and row['mpi_wrong'] == 0, row
+        assert row['form'] == 'async' and 0 < row['posted_us'] and row['mpi_wrong'] == 0, row
     rows, _, _ = h.rows(['-b', '64', '-e', '64'])
-    assert all(not row['async'] and row['posted_us'] is None for row in rows), rows
+    assert all(row['form'] == 'blocking' and row['posted_us'] is None for row in rows), rows
+
+
+def has_many_calls_in_flight(h):
+    for replicas in ('1', '3'):
+        rows, _, text = h.rows(['--collective', 'all', '-b', '8', '-e', '4K', '-f', '512', '--form', 'in_flight', '--compare', 'mpi',
+                                '-r', str(h.ranks - 1), '--limit', '--in-place', 'no', '--replicas-per-rank', replicas])
+        finds_nothing_wrong(rows)
+        assert list(dict.fromkeys(row['collective'] for row in rows)) == all_calls(h.ranks)[:-2], rows
+        assert 'in_flight: 16 asynchronous calls' in text and '# all_reduce, in_flight\n' in text, text
+        for row in rows:
+            assert (row['form'], row['calls'], row['mpi_wrong']) == ('in_flight', 16, 0) and row['posted_us'] > 0, row
+            assert abs(row['algbw_gbs'] - 16 * row['bytes'] / row['time_us'] * 1e-3) <= 1e-9 * row['algbw_gbs'], row
+
+
+def shows_each_form_of_a_call(h):
+    calls = ['--collective', 'all_reduce,halo,split', '-b', '64', '-e', '64', '--form', 'all', '--in-place', 'no']
+    if h.ranks == 1:
+        h.refuses(calls, ['--collective "halo"', 'two ranks'])
+        return
+    rows, _, _ = h.rows(calls)
+    finds_nothing_wrong(rows)
+    forms = [(row['collective'], row['form']) for row in rows]
+    assert forms == [('all_reduce', 'blocking'), ('all_reduce', 'async'), ('all_reduce', 'in_flight'), ('halo', 'async'),
+                     ('halo', 'in_flight'), ('split', 'blocking')], forms
 
 
 def reduces_lists_in_each_mode(h):
@@ -147,7 +183,7 @@ def shows_the_limit(h):
     finds_nothing_wrong(rows)
     assert 'of limit' in text, text
     for row in rows:
-        if row['collective'] == 'barrier' or (h.ranks == 1 and row['in_place']):
+        if row['collective'] in ('barrier', *CREATION) or (h.ranks == 1 and row['in_place']):
             assert row['limit_us'] is None and row['of_limit'] is None, row
         else:
             assert row['limit_us'] > 0 and abs(row['of_limit'] - row['limit_us'] / row['time_us']) < 1e-9, row
@@ -168,15 +204,20 @@ def runs_at_each_thread_level(h):
 def counts_faults_planted_in_every_collective(h):
     rows, _, _ = h.rows_with_fault(['--collective', 'all', '-b', '4K', '-e', '4K', '--compare', 'mpi'])
     for row in rows:
-        # 4 calls, one element each, on one rank; a barrier has none
-        assert (row['wrong'], row['mpi_wrong']) == (0, 0 if row['collective'] == 'barrier' else 4), row
+        # 4 calls, one element each, on one rank; some calls have none
+        assert (row['wrong'], row['mpi_wrong']) == (0, 0 if row['collective'] in ('barrier', *CREATION) else 4), row
+    if h.ranks > 1:
+        rows, _, _ = h.rows_with_fault(['--collective', 'all_reduce,send_recv,halo', '-b', '4K', '-e', '4K', '--compare', 'mpi',
+                                        '--form', 'in_flight', '--in-place', 'no'])
+        assert [(row['wrong'], row['mpi_wrong']) for row in rows] == 3 * [(0, 16 * 4)], rows
     rows, _, _ = h.rows_with_fault(['--list', h.file('16\n4096\n50\n200\n'), '--compare', 'mpi'])
     for row in rows:
         assert row['wrong'] == 0 and row['mpi_wrong'] >= 4, row
 
 
 TESTS = [measures_every_collective, gives_every_replica_a_part, compares_every_collective_with_mpi,
-         has_several_replicas_on_a_rank, waits_for_asynchronous_calls, reduces_lists_in_each_mode,
+         has_several_replicas_on_a_rank, waits_for_asynchronous_calls, has_many_calls_in_flight,
+         shows_each_form_of_a_call, reduces_lists_in_each_mode,
          reduces_lists_of_many_replicas_asynchronously, knows_resnet50, takes_memory_of_each_kind,
          calls_without_a_plan, reports_the_node, shows_the_limit,
          runs_at_each_thread_level, counts_faults_planted_in_every_collective]

@@ -88,7 +88,8 @@ def refuses_an_unsuitable_baseline(h):
     h.run(['-n', '1', '-w', '0', *SWEEP, '--json', name])
     with open(name, encoding='utf-8') as file:
         content = json.load(file)
-    h.refuses([*SWEEP, '-d', 'f64', '--baseline', name], ['--baseline', name, 'none of its rows (8)'])
+    for other in (['-d', 'f64'], ['--form', 'in_flight']):
+        h.refuses([*SWEEP, *other, '--baseline', name], ['--baseline', name, 'none of its rows (8)'])
     content['environment']['ranks'] += 1
     h.refuses([*SWEEP, '--baseline', h.file(json.dumps(content))], [f'{h.ranks + 1} ranks', f'this job has {h.ranks}'])
     h.refuses([*SWEEP, '--baseline', h.file('{"rows": [')], ['invalid JSON', '--json wrote'])

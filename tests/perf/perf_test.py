@@ -9,7 +9,7 @@ import sys
 from harness import run_tests
 
 FIELDS = ['collective', 'list', 'mode', 'tensors', 'bytes', 'count', 'dtype', 'op', 'root', 'replicas_per_rank', 'memory',
-          'mpi_memory', 'order', 'async', 'prepared', 'in_place', 'time_us', 'mpi_time_us', 'ratio', 'mpi_call', 'limit_us', 'of_limit',
+          'mpi_memory', 'order', 'form', 'calls', 'prepared', 'in_place', 'time_us', 'mpi_time_us', 'ratio', 'mpi_call', 'limit_us', 'of_limit',
           'hbm_floor_us', 'of_hbm', 'baseline_us', 'baseline_ratio', 'p10_us', 'p50_us', 'p90_us', 'p99_us', 'mpi_p10_us', 'mpi_p50_us', 'mpi_p90_us',
           'mpi_p99_us', 'posted_us', 'algbw_gbs', 'busbw_gbs', 'cache_line_before_us', 'cache_line_after_us', 'wrong', 'mpi_wrong']
 

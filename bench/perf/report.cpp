@@ -259,6 +259,24 @@ void Report::footer(std::optional<double> round_trip_us) const {
   say("# Cache line afterwards: {}", times(round_trip_us));
   warnings(round_trip_us);
   say("# Avg bus bandwidth    : {:.4f} GB/s", rows_.empty() ? 0 : bus_sum_gbs / static_cast<double>(rows_.size()));
+  comparison();
+}
+
+/// The number of rows in which the peer is not faster, and the row that is farthest from that.
+void Report::comparison() const {
+  std::int64_t compared = 0;
+  std::int64_t not_slower = 0;
+  const Row* slowest = nullptr;
+  for (const Row& row : rows_) {
+    if (!row.peer) continue;
+    ++compared;
+    if (*row.ratio() <= 1) ++not_slower;
+    if (slowest == nullptr || *row.ratio() > *slowest->ratio()) slowest = &row;
+  }
+  if (slowest == nullptr) return;
+  const std::string size = slowest->bytes == 0 ? "" : fmt::format(", {} B", slowest->bytes);
+  say("# {} of {} not slower than {}; slowest: {}{} at {:.2f}", not_slower, counted(compared, "row"),
+      slowest->peer_name, slowest->identity.full_name(), size, *slowest->ratio());
 }
 
 void Report::warnings(std::optional<double> round_trip_us) const {

@@ -33,6 +33,7 @@ class Report {
   void header() const;
   void osu_line(const Line& line);
   void footer(std::optional<double> round_trip_us) const;
+  void comparison() const;
   void warnings(std::optional<double> round_trip_us) const;
   /// Writes the files and the plot.
   void write_files(std::optional<double> round_trip_us) const;

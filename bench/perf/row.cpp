@@ -45,6 +45,13 @@ std::string Identity::name() const {
   return result;
 }
 
+std::string Identity::full_name() const {
+  std::string result = name();
+  if (!list.empty()) result.insert(collective.size(), " of " + list);
+  if (!mode.empty()) result += ", " + mode;
+  return in_place ? result + ", in place" : result;
+}
+
 std::optional<double> Row::ratio() const { return peer ? std::optional(time_us() / peer->times_us.p50) : std::nullopt; }
 
 std::optional<double> Row::baseline_ratio() const {

@@ -33,6 +33,8 @@ struct Identity {
   [[nodiscard]] std::string text() const;
   /// "all_reduce f32 sum"; "all_reduce f32 sum, async"
   [[nodiscard]] std::string name() const;
+  /// The name with the list, the mode and the placement: "all_reduce of resnet50 f32 sum, one_plan, in place".
+  [[nodiscard]] std::string full_name() const;
 };
 
 struct Row {

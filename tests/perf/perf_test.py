@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """lockstep-perf: sweeps of all_reduce, their verification, and invalid options. Prints TAP; see harness.py."""
 
+import re
 import subprocess
 import sys
 
@@ -86,6 +87,26 @@ def takes_odd_sizes_and_steps_in_bytes(h):
     assert [(r['bytes'], r['count'], r['in_place'], r['wrong']) for r in rows] == [(8, 1, True, 0)], rows
 
 
+def last_line(rows):
+    ratios = [row['ratio'] for row in rows]
+    slowest = rows[ratios.index(max(ratios))]
+    name = ' '.join(str(slowest[key]) for key in ('collective', 'dtype', 'op') if slowest[key])
+    name += (', ' + slowest['form'] if slowest['form'] != 'blocking' else '') + (', in place' if slowest['in_place'] else '')
+    size = f', {slowest["bytes"]} B' if slowest['bytes'] else ''
+    return f'# {sum(ratio <= 1 for ratio in ratios)} of {len(rows)} rows not slower than MPI; slowest: {name}{size} at {max(ratios):.2f}'
+
+
+def counts_the_rows_that_are_not_slower_than_mpi(h):
+    calls = ['-b', '8', '-e', '64K', '-f', '64', '--form', 'all']
+    rows, _, text = h.rows([*calls, '--collective', 'all_reduce,duplicate,barrier', '--compare', 'mpi'])
+    assert text.rstrip().splitlines()[-1] == last_line(rows), text
+    rows, _, text = h.rows(['-b', '8', '-e', '8', '--in-place', 'yes', '--compare', 'mpi'])
+    assert re.search(r'^# [01] of 1 row not slower than MPI; slowest: all_reduce f32 sum, in place, 8 B at [0-9.]+$', text, re.MULTILINE), text
+    rows, _, text = h.rows(['--list', h.file('64\n', '.list'), '--compare', 'mpi'])
+    assert re.search(r'^# [0-4] of [34] rows not slower than MPI; slowest: all_reduce of \S+ f32 sum, \w+, in place, 256 B at', text, re.MULTILINE), text
+    assert 'not slower' not in h.rows(calls)[2]
+
+
 def compares_with_mpi(h):
     rows, _, text = h.rows(['-b', '4K', '-e', '4K', '-d', 'f32,bf16,bool,i64', '-o', 'all', '--compare', 'mpi'])
     for row in rows:
@@ -137,6 +158,7 @@ def explains_itself_once(h):
 
 
 TESTS = [sweeps_and_finds_nothing_wrong, checks_every_dtype_and_op, takes_odd_sizes_and_steps_in_bytes, compares_with_mpi,
+         counts_the_rows_that_are_not_slower_than_mpi,
          hands_any_order_to_mpi, does_not_check_on_request, reads_the_command_line_before_variables_before_a_file,
          counts_planted_faults_and_exits_1, refuses_invalid_options_once_and_quickly, refuses_options_that_differ_between_ranks,
          shows_no_control_characters_of_a_file, explains_itself_once]

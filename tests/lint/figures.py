@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the table of measured figures in README.md equals one in bench/RESULTS.md.
+"""Checks that the figures in the section Measured of README.md are those of the pages of bench/.
 
   figures.py [ROOT]    prints each row that differs; exits 1 if there is one
 
-Each row of the section Measured must be the beginning of a row of one table of RESULTS.md with the same columns; ranges in parentheses
-may be left out.
+Each row of the table must be the beginning of a row of one table of bench/RESULTS.md or bench/history/measurements.md with the same columns;
+ranges in parentheses may be left out. The number of rows in which lockstep is not slower than MPI must be that of bench/RESULTS.md.
 """
 
 import os
 import re
 import sys
+
+PAGES = ('bench/RESULTS.md', 'bench/history/measurements.md')
+COUNT = re.compile(r'\b\d+ of \d+ rows(?= (?:is|are)? ?not slower than MPI)')
 
 
 def tables(text):
@@ -28,24 +31,37 @@ def tables(text):
     return found
 
 
-def violations(readme, results):
-    section = readme.split('## Measured\n', 1)
-    shown = tables(section[1].split('\n## ')[0]) if len(section) == 2 else []
+def wrong_counts(section, results):
+    """The first count of the page is that of all its rows."""
+    counts = COUNT.findall(results)
+    if not counts:
+        return ['bench/RESULTS.md: it does not say how many rows are not slower than MPI']
+    return [] if counts[0] in COUNT.findall(section) else [f'README.md: the section Measured does not say "{counts[0]} not slower than MPI"']
+
+
+def wrong_rows(section, pages):
+    shown = tables(section)
     if not shown:
         return ['README.md: the section Measured has no table']
     head, *rows = shown[0]
-    known = [table for table in tables(results) if table[0][:len(head)] == head]
+    known = [table for table in tables(pages) if table[0][:len(head)] == head]
     if not known:
-        return [f'bench/RESULTS.md: no table has the columns {head}']
+        return [f'bench: no table of {" and ".join(PAGES)} has the columns {head}']
     missing = [[row for row in rows if row not in [other[:len(head)] for other in table]] for table in known]
     fewest = min(missing, key=len)
-    return [f'README.md: no row of bench/RESULTS.md is {" | ".join(row)}' for row in fewest]
+    return [f'README.md: no row of {" or ".join(PAGES)} is {" | ".join(row)}' for row in fewest]
+
+
+def violations(readme, results, history=''):
+    parts = readme.split('## Measured\n', 1)
+    section = parts[1].split('\n## ')[0] if len(parts) == 2 else ''
+    return wrong_rows(section, results + '\n' + history) + wrong_counts(section, results)
 
 
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
     texts = []
-    for name in ('README.md', 'bench/RESULTS.md'):
+    for name in ('README.md', *PAGES):
         with open(os.path.join(root, name), encoding='utf-8') as file:
             texts.append(file.read())
     found = violations(*texts)

@@ -102,6 +102,7 @@ SETS = [
 IDENTITY = {'collective': None, 'list': None, 'mode': None, 'form': 'blocking', 'in_place': False, 'dtype': 'f32', 'op': None,
             'replicas_per_rank': 1, 'bytes': 0}
 TIMES = ('time_us', 'mpi_time_us')
+FORMS = {'blocking': '', 'async': ', async', 'in_flight': ', 16 in flight', 'loop': ', loop of 16', 'async_loop': ', async, loop of 16'}
 ENVIRONMENT = ('version', 'date', 'cpu', 'ranks', 'nodes', 'load', 'mpi', 'thread_level', 'kernel_target', 'buffers', 'iterations')
 
 
@@ -235,7 +236,7 @@ class Row:
             call += ' ' + self.identity['op']
         if self.identity['replicas_per_rank'] != 1:
             call += f', {self.identity["replicas_per_rank"]} replicas per rank'
-        call += {'blocking': '', 'async': ', async', 'in_flight': ', 16 in flight'}[self.identity['form']]
+        call += FORMS[self.identity['form']]
         return call + (', in place' if self.identity['in_place'] and not self.identity['list'] else '')
 
     def name(self):
@@ -389,7 +390,8 @@ def page_text(sections):
         '',
         'A figure is time of lockstep / time of MPI: less than 1 is faster, and **bold** is where MPI is faster. Both alternate in one run, and every result is checked;',
         'the figure is the median of several runs, their range is in parentheses, and the time after it is that of lockstep. "async" is one asynchronous call and its',
-        'wait; "16 in flight" are 16 of them and then their waits, beside 16 nonblocking calls of MPI and `MPI_Waitall`. `README.md` describes the method and the calls.',
+        'wait; "16 in flight" are 16 of them and then their waits, beside 16 nonblocking calls of MPI and `MPI_Waitall`; a loop has 16 calls, one after the other, and its time',
+        'is that of all of them. Before every other call there is a barrier. `README.md` describes the method and the calls.',
         f'What else was measured, and what was measured before, is in [{HISTORY}]({HISTORY}).',
         '',
         'This page is written by `python3 bench/results.py page bench/results bench/RESULTS.md`; `python3 bench/results.py measure` writes the files in `bench/results/`.',

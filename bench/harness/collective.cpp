@@ -58,6 +58,8 @@ std::string_view to_string(Form form) noexcept {
     case Form::blocking: break;
     case Form::async: return "async";
     case Form::in_flight: return "in_flight";
+    case Form::loop: return "loop";
+    case Form::async_loop: return "async_loop";
   }
   return "blocking";
 }
@@ -66,7 +68,7 @@ const Traits& traits(Collective collective) noexcept { return traits_table[stati
 
 bool has_form(Collective collective, Form form) noexcept {
   if (traits(collective).kind == Kind::creation) return form == Form::blocking;
-  return collective != Collective::halo || form != Form::blocking;
+  return collective != Collective::halo || (form != Form::blocking && form != Form::loop);
 }
 
 }  // namespace perf

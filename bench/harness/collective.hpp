@@ -45,14 +45,18 @@ enum class Kind : std::uint8_t {
 /// How a call is made.
 enum class Form : std::uint8_t {
   blocking,
-  async,      ///< one asynchronous call, and its wait
-  in_flight,  ///< several asynchronous calls, and then their waits
+  async,       ///< one asynchronous call, and its wait
+  in_flight,   ///< several asynchronous calls, and then their waits
+  loop,        ///< several blocking calls, one after the other
+  async_loop,  ///< several asynchronous calls, each followed by its wait
 };
 
-inline constexpr std::size_t form_count = 3;
+inline constexpr std::size_t form_count = 5;
 
 /// Number of calls of one measurement.
-[[nodiscard]] constexpr int calls_of(Form form) noexcept { return form == Form::in_flight ? 16 : 1; }
+[[nodiscard]] constexpr int calls_of(Form form) noexcept {
+  return form == Form::blocking || form == Form::async ? 1 : 16;
+}
 [[nodiscard]] std::string_view to_string(Form form) noexcept;
 
 /// Elements of one input or one output.

@@ -6,6 +6,7 @@
 #include "bench/perf/creation.hpp"
 #include "bench/perf/gpus.hpp"
 #include "bench/perf/in_flight.hpp"
+#include "bench/perf/in_turn.hpp"
 #include "bench/perf/limit.hpp"
 #include "bench/perf/messages.hpp"
 #include "bench/perf/mpi_call.hpp"
@@ -46,7 +47,7 @@ void grow(CallExtent& most, const CallExtent& needed) {
   grow(most.outputs, needed.outputs);
 }
 
-/// The buffers of each call in flight, as large as the largest case that has so many calls.
+/// The buffers of each call of one measurement, as large as the largest case that has so many calls.
 template <class CaseOf>
 std::vector<Buffers> buffers_for(const RunPlan& plan, const Job& job, const Memory& memory, const CaseOf& case_of) {
   const std::vector<std::int64_t> nothing(job.devices.size());
@@ -64,13 +65,29 @@ std::vector<Buffers> buffers_for(const RunPlan& plan, const Job& job, const Memo
   }
 }
 
-/// One call, or as many asynchronous calls as `form` says. `make` makes a call on the given buffers.
+template <class One>
+std::unique_ptr<Implementation> asynchronous(std::unique_ptr<One> call) {
+  std::vector<std::unique_ptr<One>> calls;
+  calls.push_back(std::move(call));
+  return std::make_unique<InFlight<One>>(std::move(calls));
+}
+
+/// The calls of `form`. `make` makes one on the given buffers.
 template <class One, class Make>
 std::unique_ptr<Implementation> in_form(Form form, const std::vector<Buffers>& buffers, const Make& make) {
-  if (form == Form::blocking) return make(buffers.front());
   std::vector<std::unique_ptr<One>> calls;
   for (int i = 0; i < calls_of(form); ++i) calls.push_back(make(buffers[static_cast<std::size_t>(i)]));
-  return std::make_unique<InFlight<One>>(std::move(calls));
+  if (form == Form::blocking) return std::move(calls.front());
+  if (form == Form::async || form == Form::in_flight) return std::make_unique<InFlight<One>>(std::move(calls));
+  std::vector<std::unique_ptr<Implementation>> turns;
+  for (auto& call : calls) {
+    if (form == Form::loop) {
+      turns.push_back(std::move(call));
+    } else {
+      turns.push_back(asynchronous(std::move(call)));
+    }
+  }
+  return std::make_unique<InTurn>(std::move(turns));
 }
 
 /// The implementations to be interleaved, in order.

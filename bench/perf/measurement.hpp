@@ -48,7 +48,7 @@ class Measurement {
   Interleaving interleaving_;
   OwnComm peer_comm_;
   lockstep::Communicator communicator_;
-  std::vector<Buffers> ours_;   // of each call in flight
+  std::vector<Buffers> ours_;   // of each call of one measurement
   std::vector<Buffers> peers_;  // MPI's; NCCL works on ours
   std::unique_ptr<NcclGroup> nccl_;
 };

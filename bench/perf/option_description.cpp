@@ -40,7 +40,9 @@ po::options_description operation_options() {
       "also with _v (uneven parts), broadcast, barrier; messages: send_recv, halo; creation: duplicate, split; "
       "several with commas, or all; also allreduce, bcast, ... (default: all_reduce)")(
       "form", text_value("LIST"),
-      "blocking; async: an asynchronous call, then its wait; in_flight: 16 asynchronous calls, then their waits; "
+      "blocking; async: an asynchronous call, then its wait; in_flight: 16 asynchronous calls, then their waits; loop "
+      "and "
+      "async_loop: 16 calls, one after the other, blocking or each with its wait; "
       "several "
       "with commas, or all (default: blocking; async for halo)")(
       "datatype,d", text_value("LIST"),

@@ -107,6 +107,8 @@ void read_sizes(const po::variables_map& values, Options& options) {
   }
 }
 
+bool has_several_calls(Form form) { return calls_of(form) > 1; }
+
 /// --list, which replaces the sizes.
 void read_list(const po::variables_map& values, Options& options) {
   if (values.count("list") == 0) return;
@@ -124,8 +126,8 @@ void read_list(const po::variables_map& values, Options& options) {
     refuse("--list \"{}\": --in-place \"{}\" is given too, but lists are reduced in place; give yes", options.list,
            text_or(values, "in-place", ""));
   }
-  if (std::ranges::find(options.forms, Form::in_flight) != options.forms.end()) {
-    refuse("--list \"{}\": --form \"{}\" is given too, but the calls of a list are in flight together; give async",
+  if (std::ranges::any_of(options.forms, has_several_calls)) {
+    refuse("--list \"{}\": --form \"{}\" is given too, but a list has several calls of its own; give blocking or async",
            options.list, text_or(values, "form", ""));
   }
   options.placements = {Placement::in_place};
@@ -185,7 +187,7 @@ void read_forms(const po::variables_map& values, Options& options) {
   for (const Collective collective : options.collectives) {
     if (text == "all" || options.has_all_collectives() || !options.forms_of(collective).empty()) continue;
     refuse("--form \"{}\": {} of --collective has no such call; give {}", text, traits(collective).name,
-           has_form(collective, Form::blocking) ? "blocking" : "async or in_flight");
+           has_form(collective, Form::blocking) ? "blocking" : "async, in_flight or async_loop");
   }
 }
 
@@ -215,8 +217,8 @@ void check_nccl(const Options& options) {
     refuse("{}: only ncclAllReduce of one tensor is compared; give no --list, and no --collective except all_reduce",
            refused);
   }
-  if (std::ranges::find(options.forms, Form::in_flight) != options.forms.end()) {
-    refuse("{}: one call of ncclAllReduce is compared, but --form has in_flight; give blocking or async", refused);
+  if (std::ranges::any_of(options.forms, has_several_calls)) {
+    refuse("{}: one call of ncclAllReduce is compared, but --form has several calls; give blocking or async", refused);
   }
   for (const DType dtype : options.dtypes) {
     if (dtype != DType::i16 && dtype != DType::u16 && dtype != DType::boolean) continue;

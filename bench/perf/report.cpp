@@ -158,6 +158,8 @@ void Report::header() const {
   if (has_form(options_, Form::async)) say("#             async: an asynchronous call, until its wait() returns");
   if (has_form(options_, Form::in_flight))
     say("#             in_flight: {} asynchronous calls, until the last wait() returns", calls_of(Form::in_flight));
+  if (has_form(options_, Form::loop) || has_form(options_, Form::async_loop))
+    say("#             loop, async_loop: {} calls, one after the other, without a barrier", calls_of(Form::loop));
   if (!options_.baseline.empty()) say("# baseline    {}", baseline_.text());
   if (m.load > 1.5 * m.cores_of_node) {
     say("# NOTE        other programs use the cores: a call that waits may lose its core for milliseconds");

@@ -41,7 +41,7 @@ struct Row {
   Identity identity;
   std::int64_t tensors = 1;
   std::int64_t bytes = 0;
-  int calls = 1;  ///< number of calls in flight
+  int calls = 1;  ///< number of calls of one measurement
   int root = -1;  ///< -1: none
   double bus_factor = 1;
   Outcome ours;

@@ -5,6 +5,7 @@
 
 #include "bench/perf/creation.hpp"
 #include "bench/perf/in_flight.hpp"
+#include "bench/perf/in_turn.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,34 +46,57 @@ class LoggedCall {
   std::int64_t values_ = -1;
 };
 
-InFlight<LoggedCall> two_calls(std::vector<std::string>& log, int steps) {
+std::unique_ptr<InFlight<LoggedCall>> two_calls(std::vector<std::string>& log, int steps) {
   std::vector<std::unique_ptr<LoggedCall>> calls;
   for (const int number : {1, 2}) calls.push_back(std::make_unique<LoggedCall>(log, number, steps));
-  return InFlight<LoggedCall>(std::move(calls));
+  return std::make_unique<InFlight<LoggedCall>>(std::move(calls));
 }
 
 TEST(InFlight, posts_all_calls_before_it_waits_for_them) {
   std::vector<std::string> log;
-  InFlight<LoggedCall> calls = two_calls(log, 1);
-  EXPECT_EQ(calls.posted_seconds(), std::nullopt);
-  calls.run();
+  const auto calls = two_calls(log, 1);
+  EXPECT_EQ(calls->posted_seconds(), std::nullopt);
+  calls->run();
   EXPECT_EQ(log, (std::vector<std::string>{"post 0.1", "post 0.2", "wait for 2", "finish 1", "finish 2"}));
-  EXPECT_GE(calls.posted_seconds(), 0);
+  EXPECT_GE(calls->posted_seconds(), 0);
 }
 
 TEST(InFlight, waits_for_each_step_of_the_calls) {
   std::vector<std::string> log;
-  two_calls(log, 2).run();
+  two_calls(log, 2)->run();
   EXPECT_EQ(log, (std::vector<std::string>{"post 0.1", "post 0.2", "wait for 2", "post 1.1", "post 1.2", "wait for 2",
                                            "finish 1", "finish 2"}));
 }
 
 TEST(InFlight, checks_each_call_with_values_of_its_own) {
   std::vector<std::string> log;
-  InFlight<LoggedCall> calls = two_calls(log, 1);
-  calls.write(7);
-  EXPECT_EQ(calls.count_wrong(7), 1 + 2);
-  EXPECT_EQ(calls.count_wrong(8), 200);
+  const auto calls = two_calls(log, 1);
+  calls->write(7);
+  EXPECT_EQ(calls->count_wrong(7), 1 + 2);
+  EXPECT_EQ(calls->count_wrong(8), 200);
+}
+
+TEST(InTurn, ends_each_call_before_the_next_one) {
+  std::vector<std::string> log;
+  std::vector<std::unique_ptr<Implementation>> calls;
+  for (const int steps : {1, 2}) calls.push_back(two_calls(log, steps));
+  InTurn turns(std::move(calls));
+  EXPECT_EQ(turns.posted_seconds(), std::nullopt);
+  turns.run();
+  EXPECT_EQ(log, (std::vector<std::string>{"post 0.1", "post 0.2", "wait for 2", "finish 1", "finish 2", "post 0.1",
+                                           "post 0.2", "wait for 2", "post 1.1", "post 1.2", "wait for 2", "finish 1",
+                                           "finish 2"}));
+  EXPECT_GE(turns.posted_seconds(), 0);
+}
+
+TEST(InTurn, checks_each_call_with_values_of_its_own) {
+  std::vector<std::string> log;
+  std::vector<std::unique_ptr<Implementation>> calls;
+  for (int i = 0; i < 3; ++i) calls.push_back(two_calls(log, 1));
+  InTurn turns(std::move(calls));
+  turns.write(7);
+  EXPECT_EQ(turns.count_wrong(7), 3 * (1 + 2));
+  EXPECT_EQ(turns.count_wrong(8), 3 * 200);
 }
 
 TEST(Forms, are_those_that_a_call_has) {
@@ -83,6 +107,10 @@ TEST(Forms, are_those_that_a_call_has) {
   EXPECT_EQ(options.forms_of(Collective::send_recv), options.forms);
   EXPECT_EQ(options.forms_of(Collective::halo), std::vector{Form::in_flight});
   EXPECT_EQ(options.forms_of(Collective::split), std::vector{Form::blocking});
+  options.forms = {Form::loop, Form::async_loop};
+  EXPECT_EQ(options.forms_of(Collective::barrier), options.forms);
+  EXPECT_EQ(options.forms_of(Collective::halo), std::vector{Form::async_loop});
+  EXPECT_TRUE(options.forms_of(Collective::duplicate).empty());
 }
 
 TEST(Cases, of_one_rank_have_no_messages) {

@@ -100,6 +100,19 @@ def has_many_calls_in_flight(h):
             assert abs(row['algbw_gbs'] - 16 * row['bytes'] / row['time_us'] * 1e-3) <= 1e-9 * row['algbw_gbs'], row
 
 
+def makes_one_call_after_the_other(h):
+    for form in ('loop', 'async_loop'):
+        rows, _, text = h.rows(['--collective', 'all', '-b', '8', '-e', '4K', '-f', '512', '--form', form, '--compare', 'mpi',
+                                '-r', str(h.ranks - 1), '--in-place', 'no'])
+        finds_nothing_wrong(rows)
+        calls = [call for call in all_calls(h.ranks)[:-2] if form != 'loop' or call != 'halo']
+        assert list(dict.fromkeys(row['collective'] for row in rows)) == calls, rows
+        assert 'loop, async_loop: 16 calls' in text and f'# all_reduce, {form}\n' in text, text
+        for row in rows:
+            assert (row['form'], row['calls'], row['mpi_wrong']) == (form, 16, 0), row
+            assert (row['posted_us'] is None) == (form == 'loop'), row
+
+
 def shows_each_form_of_a_call(h):
     calls = ['--collective', 'all_reduce,halo,split', '-b', '64', '-e', '64', '--form', 'all', '--in-place', 'no']
     if h.ranks == 1:
@@ -108,8 +121,8 @@ def shows_each_form_of_a_call(h):
     rows, _, _ = h.rows(calls)
     finds_nothing_wrong(rows)
     forms = [(row['collective'], row['form']) for row in rows]
-    assert forms == [('all_reduce', 'blocking'), ('all_reduce', 'async'), ('all_reduce', 'in_flight'), ('halo', 'async'),
-                     ('halo', 'in_flight'), ('split', 'blocking')], forms
+    assert forms == [*(('all_reduce', form) for form in ('blocking', 'async', 'in_flight', 'loop', 'async_loop')),
+                     *(('halo', form) for form in ('async', 'in_flight', 'async_loop')), ('split', 'blocking')], forms
 
 
 def reduces_lists_in_each_mode(h):
@@ -210,13 +223,16 @@ def counts_faults_planted_in_every_collective(h):
         rows, _, _ = h.rows_with_fault(['--collective', 'all_reduce,send_recv,halo', '-b', '4K', '-e', '4K', '--compare', 'mpi',
                                         '--form', 'in_flight', '--in-place', 'no'])
         assert [(row['wrong'], row['mpi_wrong']) for row in rows] == 3 * [(0, 16 * 4)], rows
+        rows, _, _ = h.rows_with_fault(['--collective', 'all_reduce,send_recv,halo', '-b', '4K', '-e', '4K', '--compare', 'mpi',
+                                        '--form', 'loop,async_loop', '--in-place', 'no'])
+        assert [(row['wrong'], row['mpi_wrong']) for row in rows] == 5 * [(0, 16 * 4)], rows
     rows, _, _ = h.rows_with_fault(['--list', h.file('16\n4096\n50\n200\n'), '--compare', 'mpi'])
     for row in rows:
         assert row['wrong'] == 0 and row['mpi_wrong'] >= 4, row
 
 
 TESTS = [measures_every_collective, gives_every_replica_a_part, compares_every_collective_with_mpi,
-         has_several_replicas_on_a_rank, waits_for_asynchronous_calls, has_many_calls_in_flight,
+         has_several_replicas_on_a_rank, waits_for_asynchronous_calls, has_many_calls_in_flight, makes_one_call_after_the_other,
          shows_each_form_of_a_call, reduces_lists_in_each_mode,
          reduces_lists_of_many_replicas_asynchronously, knows_resnet50, takes_memory_of_each_kind,
          calls_without_a_plan, reports_the_node, shows_the_limit,

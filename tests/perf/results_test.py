@@ -96,9 +96,11 @@ def counts_rows_by_their_medians():
 def names_each_kind_of_row():
     with Folder() as folder:
         folder.add('x.json', [row(1.0, 2.0, in_place=True), row(1.0, 2.0, dtype='bf16', op='max'), row(1.0, 2.0, replicas_per_rank=4),
+                              row(1.0, 2.0, form='loop'), row(1.0, 2.0, form='async_loop'),
                               row(1.0, 2.0, list='a/b/10x64', mode='one_plan', bytes=2560, in_place=True),
                               row(1.0, 2.0, bytes=16 << 20), row(2e6, 4e6, bytes=512)])
-        has(folder.page(), '| all_reduce, in place |', '| all_reduce bf16 max |', '| all_reduce, 4 replicas per rank |', '| all_reduce of 10x64, one_plan |',
+        has(folder.page(), '| all_reduce, in place |', '| all_reduce bf16 max |', '| all_reduce, 4 replicas per rank |', '| all_reduce, loop of 16 |', '| all_reduce, async, loop of 16 |',
+            '| all_reduce of 10x64, one_plan |',
             '|  | 8 B | 512 B | 2.5 KiB | 16 MiB |', '2000 ms', '1 run of each row')
 
 

@@ -111,7 +111,7 @@ std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call,
                                                                const ReduceOptions& how) {
   const detail::EngineCall target{*engine, how.where};
   return detail::propagate(target, [&] {
-    auto state = std::make_unique<Request::State>(engine, acquire_logged(call, items, how), detail::blocks_of(items));
+    auto state = std::make_unique<Request::State>(engine, acquire_logged(call, items, how), items);
     engine->post_async(state->use.operation());
     return state;
   });
@@ -194,7 +194,7 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
   return tell_peer(call, how, [&](detail::PairOperation::Role role) {
     const PairItems pair(inputs, outputs);
     const auto acquired = acquire_pair(call, role, pair.items(), how);
-    auto state = std::make_unique<Request::State>(engine, acquired, detail::blocks_of(pair.items()));
+    auto state = std::make_unique<Request::State>(engine, acquired, pair.items());
     engine->post_pair(acquired, detail::Progress::by_thread);
     return state;
   });

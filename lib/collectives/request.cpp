@@ -22,6 +22,12 @@ detail::MemoryBlocks detail::blocks_of(std::span<const Item> items) {
   return std::make_shared<const std::vector<MemoryBlock>>(std::move(blocks));
 }
 
+detail::MemoryBlocks detail::blocks_in(Operation& acquired, std::span<const Item> items) {
+  OperationMemory& kept = acquired.memory();
+  if (kept.blocks == nullptr) kept.blocks = blocks_of(items);
+  return kept.blocks;
+}
+
 Request::Request() noexcept = default;
 Request::Request(Owned<State> state) noexcept : state_(std::move(state)) {}
 Request::Request(Request&&) noexcept = default;

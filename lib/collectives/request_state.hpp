@@ -17,11 +17,26 @@
 
 namespace lockstep {
 
+namespace detail {
+
+/// Memory blocks of the views of `items`.
+[[nodiscard]] MemoryBlocks blocks_of(std::span<const Item> items);
+/// The same for the items of `acquired`, which has the same ones in each run, and keeps the result.
+[[nodiscard]] MemoryBlocks blocks_in(Operation& acquired, std::span<const Item> items);
+
+}  // namespace detail
+
 struct Request::State {
   /// `acquired` is not posted yet; it reads and writes `blocks`.
   State(std::shared_ptr<detail::Engine> with, const std::shared_ptr<detail::Operation>& acquired,
         detail::MemoryBlocks blocks)
       : engine(std::move(with)), use(acquired), memory(std::make_shared<User>(engine, acquired), std::move(blocks)) {}
+  /// As above, with the blocks of the views of `items`.
+  State(std::shared_ptr<detail::Engine> with, const std::shared_ptr<detail::Operation>& acquired,
+        std::span<const Item> items)
+      : engine(std::move(with)),
+        use(acquired),
+        memory(user_of(engine, acquired), detail::blocks_in(*acquired, items)) {}
 
   std::shared_ptr<detail::Engine> engine;  ///< null after Request::when_complete
   detail::OperationUse use;
@@ -30,25 +45,30 @@ struct Request::State {
  private:
   class User final : public detail::MemoryUser {
    public:
-    User(const std::shared_ptr<detail::Engine>& engine, std::shared_ptr<detail::Operation> operation)
-        : engine_(engine), operation_(std::move(operation)) {}
+    User(const std::shared_ptr<detail::Engine>& engine, const std::shared_ptr<detail::Operation>& operation)
+        : engine_(engine), operation_(operation) {}
     [[nodiscard]] bool finish() noexcept override {
+      const std::shared_ptr<detail::Operation> operation = operation_.lock();
+      if (operation == nullptr) return true;
       const std::shared_ptr<detail::Engine> alive = engine_.lock();
-      return alive != nullptr && alive->await_end(*operation_);
+      return alive != nullptr && alive->await_end(*operation);
     }
-    [[nodiscard]] std::string name() const override { return describe(operation_->descriptor()); }
+    [[nodiscard]] std::string name() const override {
+      const std::shared_ptr<detail::Operation> operation = operation_.lock();
+      return operation != nullptr ? describe(operation->descriptor()) : "an operation that has ended";
+    }
 
    private:
     std::weak_ptr<detail::Engine> engine_;  // expires only while the engine waits for its last operations
-    std::shared_ptr<detail::Operation> operation_;
+    std::weak_ptr<detail::Operation> operation_;
   };
+
+  static std::shared_ptr<detail::MemoryUser> user_of(const std::shared_ptr<detail::Engine>& engine,
+                                                     const std::shared_ptr<detail::Operation>& acquired) {
+    detail::OperationMemory& kept = acquired->memory();
+    if (kept.user == nullptr) kept.user = std::make_shared<User>(engine, acquired);
+    return kept.user;
+  }
 };
-
-namespace detail {
-
-/// Memory blocks of the views of `items`.
-[[nodiscard]] MemoryBlocks blocks_of(std::span<const Item> items);
-
-}  // namespace detail
 
 }  // namespace lockstep

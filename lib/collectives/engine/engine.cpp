@@ -423,7 +423,10 @@ bool Engine::await_message(const PairOperation& message) {
   AwaitedMessage awaited;
   {
     const MutexLock lock(mutex_);
-    if (message.is_done()) return message.error() == nullptr;
+    if (message.is_done()) {
+      drive_sometimes();
+      return message.error() == nullptr;
+    }
     awaited = pairs_.awaited(message);
   }
   if (awaited.state == nullptr) return false;
@@ -435,10 +438,14 @@ bool Engine::await_message(const PairOperation& message) {
   if (!transport_->is_alive()) return false;
   make_progress_on_pairs([&]() LOCKSTEP_REQUIRES(mutex_) { pairs_.advance_at_once(message); });
   if (!message.is_done() || message.error() != nullptr) return false;
-  // this thread waits in the place of the progress thread: other operations go on, too
-  constexpr int messages_before_drive = 16;
-  if (++messages_at_once_ % messages_before_drive == 0) drive();
+  drive_sometimes();
   return true;
+}
+
+/// A thread that waits for messages does so in the place of the progress thread: other operations go on, too.
+void Engine::drive_sometimes() {
+  constexpr unsigned messages_before_drive = 16;
+  if (++messages_at_once_ % messages_before_drive == 0) drive();
 }
 
 bool Engine::wait_for_streams(Operation& operation) {
@@ -697,7 +704,7 @@ void Engine::drive_pairs() {
 }
 
 void Engine::drive() {
-  if (!pairs_.is_empty() || control_.has_pair_messages()) drive_pairs();
+  if (!pairs_.is_empty() || control_.has_pair_messages() || pairs_.has_untold()) drive_pairs();
   const bool has_nothing_to_end = queue_.is_empty() && epoch_.number_of_next_post() == epoch_.number();
   if (untold_ && (untold_->epoch != epoch_.number() || has_nothing_to_end)) untold_.reset();
   if (untold_) {

@@ -186,6 +186,7 @@ class Engine final : private JobMember {
   bool wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until = std::nullopt);
   [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
   [[nodiscard]] bool await_message(const PairOperation& message);
+  void drive_sometimes() LOCKSTEP_REQUIRES(mutex_);
   void receive_if_late() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] bool is_aborted() const LOCKSTEP_REQUIRES(mutex_);
   void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
@@ -259,7 +260,8 @@ class Engine final : private JobMember {
   Clock::time_point last_at_once_ LOCKSTEP_GUARDED_BY(mutex_){};  ///< begin of the last operation of `run_at_once`
   std::atomic<bool> knows_failures_{false};  // whether an exception may count as propagated; written under mutex_
 
-  int messages_at_once_ LOCKSTEP_GUARDED_BY(mutex_) = 0;  // number of calls of await_message that have needed no drive
+  unsigned messages_at_once_ LOCKSTEP_GUARDED_BY(mutex_) =
+      0;  // number of calls of await_message that have needed no drive
   std::atomic<bool> is_progress_asleep_{false};
   std::atomic<int> waiting_callers_{0};  // number of threads inside wait_since
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <utility>
 
 namespace lockstep::detail {
 namespace {
@@ -60,8 +61,7 @@ bool SentMessages::offer(std::int64_t number, const PairOperation& operation) {
   const std::size_t bytes = operation.bytes();
   NodeAddress address = NodeAddress::none;
   Place place = bytes <= MessageRing::line_bytes ? Place::line : Place::payload;
-  if (bytes >
-      MessageRing::payload_bytes) {  // so it has its pages for itself, and does not leave shared memory with others
+  if (bytes > MessageRing::payload_bytes) {
     const void* const tensor = operation.only_input();
     if (tensor != nullptr && !group_.is_hidden(tensor)) address = group_.address_of(tensor, bytes);
     place = address != NodeAddress::none ? Place::tensor : Place::chunks;
@@ -121,6 +121,12 @@ bool SentMessages::fill(std::int64_t number, const PairOperation& operation) {
   }
   if (filling.filled == operation.bytes()) filling_.pop_front();
   return filled_ != before;
+}
+
+bool SentMessages::has_moved() {
+  group_.at_flag();
+  const std::uint64_t turns = ring_->turns.value.load(std::memory_order_relaxed);
+  return std::exchange(seen_turns_, turns) != turns;
 }
 
 bool SentMessages::withdraw(std::int64_t number) noexcept {
@@ -218,12 +224,15 @@ ReceivedMessages::Outcome ReceivedMessages::take(std::int64_t number, const Pair
       group_.at_turn();
       operation.unpack(received, std::span(data + received, count));
       received += count;
+      group_.at_flag();
+      ring_->turns.value.store(++turns_, std::memory_order_relaxed);
       return received < bytes ? Outcome::moved : end_reading(number);
     }
     case Place::chunks: break;
   }
-  chunks_ = std::launder(
-      reinterpret_cast<const MessageRing::Chunks*>(group_.resolve(member_, address, sizeof(MessageRing::Chunks))));
+  if (chunks_ == nullptr)
+    chunks_ = std::launder(
+        reinterpret_cast<const MessageRing::Chunks*>(group_.resolve(member_, address, sizeof(MessageRing::Chunks))));
   const std::size_t before = received;
   while (received < bytes && next_in_chunks() == number) {
     const MessageRing::Chunk& chunk = (*chunks_)[drained_ % MessageRing::chunks];

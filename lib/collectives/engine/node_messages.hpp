@@ -4,8 +4,8 @@
 // The two ends of the messages from one rank of a node to another, through shared memory (transport/shm/message_ring).
 // The sender writes a message, or its place, and its descriptor. The receiver compares descriptors, copies the data,
 // and says so. So a message costs two transfers of a cache line, and no data is ever written to tensors of another size
-// or type. A long message is copied once if it is in the arena; otherwise it goes through chunks, which both ranks copy
-// at the same time.
+// or type. A long message is copied once if it is one tensor in the arena; otherwise it goes through chunks, which both
+// ranks copy at the same time.
 
 #pragma once
 
@@ -51,6 +51,8 @@ class SentMessages {
   [[nodiscard]] const std::atomic<std::uint64_t>& state(std::int64_t number) const noexcept {
     return ring_->slot(number).state;
   }
+  /// Whether the receiver has read more of a tensor since the last call.
+  [[nodiscard]] bool has_moved();
   /// Whether some of message `number` has not been copied to the chunks yet.
   [[nodiscard]] bool is_filling(std::int64_t number) const noexcept {
     return std::any_of(filling_.begin(), filling_.end(),
@@ -75,7 +77,8 @@ class SentMessages {
   NodeAddress address_ = NodeAddress::none;
   MessageRing* ring_ = nullptr;
   MessageRing::Chunks* chunks_ = nullptr;
-  std::uint64_t filled_ = 0;  // number of chunks
+  std::uint64_t filled_ = 0;      // number of chunks
+  std::uint64_t seen_turns_ = 0;  // of the receiver
   std::deque<Filling> filling_;
   std::array<std::uint64_t, MessageRing::slots> written_{};  // hashes of the descriptors in the slots
   std::array<std::uintptr_t, MessageRing::slots> written_places_{};
@@ -126,6 +129,7 @@ class ReceivedMessages {
   MessageRing* ring_;
   const MessageRing::Chunks* chunks_ = nullptr;
   std::uint64_t drained_ = 0;  // number of chunks
+  std::uint64_t turns_ = 0;
 };
 
 }  // namespace lockstep::detail

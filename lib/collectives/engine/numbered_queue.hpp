@@ -41,12 +41,13 @@ class NumberedQueue {
     T taken = *std::move(value);
     value.reset();
     for (; !values_.empty() && !values_.front(); ++first_) values_.pop_front();
+    while (!values_.empty() && !values_.back()) values_.pop_back();
     return taken;
   }
 
  private:
   std::int64_t first_ = 0;
-  std::deque<std::optional<T>> values_;  // the first one has a value
+  std::deque<std::optional<T>> values_;  // the first and the last one have values
 };
 
 }  // namespace lockstep::detail

@@ -7,6 +7,7 @@
 
 #include "collectives/engine/carried_data.hpp"
 #include "collectives/engine/control_message.hpp"
+#include "device/host/memory_use.hpp"
 #include "transport/buffer.hpp"
 #include "transport/shm/control_block.hpp"
 #include "transport/transport.hpp"
@@ -61,6 +62,12 @@ class EndObserver {
   /// Called once, under the engine's lock, before a thread can see that the operation is done. `error` is null if the
   /// operation has succeeded: then its outputs are written.
   virtual void on_end(std::uint64_t epoch, std::int64_t sequence, const Error* error) noexcept = 0;
+};
+
+/// What a request keeps of an operation between two runs: who uses its memory, and which.
+struct OperationMemory {
+  std::shared_ptr<MemoryUser> user;
+  MemoryBlocks blocks;
 };
 
 /// One operation. Unless stated otherwise, its functions are called under the engine's lock. In one *run*, the
@@ -141,6 +148,8 @@ class Operation {
     error_ = nullptr;
     return true;
   }
+  /// For the holder of the acquired operation.
+  [[nodiscard]] OperationMemory& memory() noexcept { return memory_; }
   void release() noexcept { in_use_.store(false, std::memory_order_release); }
 
   /// Sets the timeout of this call; zero: the communicator's timeout applies. Called before the operation is posted.
@@ -214,6 +223,7 @@ class Operation {
   std::chrono::milliseconds warn_after_{0};
   SharedError error_;
   std::unique_ptr<EndObserver> observer_;
+  OperationMemory memory_;
 };
 
 /// Holds an acquired operation; the destructor releases the operation.

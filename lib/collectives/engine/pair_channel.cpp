@@ -100,7 +100,10 @@ bool PairChannel::advance_at_once(const PairOperation& operation) {
 
 std::int64_t PairChannel::skip(Role role, int rank) {
   Peer& peer = peers_[rank];
-  if (role == Role::receive) return peer.receives_posted++;
+  if (role == Role::receive) {
+    note_untold(peer, peer.receives_posted);
+    return peer.receives_posted++;
+  }
   if (peer.next_offer == peer.sends_posted) ++peer.next_offer;
   return peer.sends_posted++;
 }
@@ -117,6 +120,7 @@ void PairChannel::refuse(Role role, int rank, std::int64_t number, const Failure
     if (peer.received == nullptr) peer.refusals[number] = failure;  // the offer may be a message
     answer(rank, ControlKind::refusal, number, &failure);           // this rank may not look for the offer for long
   }
+  if (role == Role::receive && peer.untold_from == number) peer.untold_from = -1;
 }
 
 /// Whether this rank waits for the end of send `number`, which it has offered in the memory of the node.
@@ -132,8 +136,11 @@ bool PairChannel::offer(int rank, Peer& peer, std::int64_t number) {
   if (peer.sent == nullptr && member_of(rank) >= 0)
     peer.sent = std::make_unique<SentMessages>(*transport_.sharing_group());
   if (peer.has_told_ring) {
-    const SlotState holder = peer.sent->holder(number);
-    if (is_by_memory(peer, holder.number)) advance_in_memory(rank, peer, Role::send, holder.number);
+    SlotState holder = peer.sent->holder(number);
+    if (is_by_memory(peer, holder.number)) {
+      advance_in_memory(rank, peer, Role::send, holder.number);
+      holder = peer.sent->holder(number);
+    }
     if (!MessageRing::is_final(holder.phase) || is_by_memory(peer, holder.number)) {
       reached(Mark::message_has_no_room);
       return false;
@@ -168,6 +175,7 @@ void PairChannel::drive(Workspace& workspace) {
   for (; const ControlChannel::PairMessage* const message = control_.pair_message(); control_.drop_pair_message())
     take(message->source, message->message, workspace);
   advance_voids();
+  if (has_untold_) tell_failed_receives();
   if (under_way_ != 0) {
     if (std::exchange(was_idle_, false)) {
       clock_.restart();
@@ -203,12 +211,34 @@ void PairChannel::drive(Workspace& workspace) {
   lacks_memory_since_.reset();
 }
 
+void PairChannel::note_untold(Peer& peer, std::int64_t number) noexcept {
+  if (peer.untold_from < 0) peer.untold_from = number;
+  has_untold_ = true;
+}
+
+/// Tells the other ranks which receives have failed, where there was no memory for it before.
+void PairChannel::tell_failed_receives() {
+  for (auto& [rank, peer] : peers_) {
+    if (peer.untold_from < 0) continue;
+    for (std::int64_t number = peer.untold_from; number < peer.receives_posted; ++number) {
+      if (peer.receives.find(number) != nullptr) continue;
+      const Failure failure = failure_of_other_end(Role::receive, transport_.rank(), rank, number);
+      answer(rank, ControlKind::refusal, number, &failure);
+    }
+    peer.untold_from = -1;
+  }
+  has_untold_ = false;
+}
+
 /// `pause` does not count as a wait.
 void PairChannel::put_off(Peer& peer, Clock::duration pause) noexcept {
   for (const Role role : {Role::send, Role::receive}) {
     PendingByNumber& pending = peer.pending(role);
     for (std::int64_t number = pending.begin(); number < pending.end(); ++number) {
-      if (Pending* const one = pending.find(number); one != nullptr && one->since) *one->since += pause;
+      Pending* const one = pending.find(number);
+      if (one == nullptr) continue;
+      if (one->since) *one->since += pause;
+      if (one->fails_since) *one->fails_since += pause;
     }
   }
 }
@@ -254,6 +284,7 @@ void PairChannel::take_offer(int source, const ControlMessage& message, Workspac
     // the next offers come by memory, and what fails has been told to the other rank
     peer.refusals.erase(peer.refusals.upper_bound(message.sequence), peer.refusals.end());
   }
+  peer.refusals.erase(peer.refusals.begin(), peer.refusals.lower_bound(message.sequence));  // offers come in order
   if (const auto refusal = peer.refusals.find(message.sequence); refusal != peer.refusals.end()) {
     answer(source, ControlKind::refusal, message.sequence, &refusal->second);
     peer.refusals.erase(refusal);
@@ -426,7 +457,9 @@ void PairChannel::advance(int rank, Peer& peer, Role role, Workspace& workspace)
     if (one == nullptr) continue;
     const bool is_moving = one->operation->is_agreed();
     if (!is_moving) ++waiting;
-    if (one->way == Way::memory) {
+    if (one->way == Way::memory && role == Role::send && peer.sent->phase(number) == MessageRing::Phase::refused) {
+      await_reason(rank, peer, role, number);
+    } else if (one->way == Way::memory) {
       advance_in_memory(rank, peer, role, number);
     } else if (const auto operation = one->operation; is_moving && operation->advance(transport_, workspace)) {
       finish(peer, role, number, nullptr);
@@ -452,6 +485,7 @@ void PairChannel::look_at_slot(int rank, Peer& peer, std::size_t index) {
 }
 
 /// The other rank has failed in message `number`. Its control message says why, if it had the memory to send one.
+/// Called only after control messages have been received.
 void PairChannel::await_reason(int rank, Peer& peer, Role role, std::int64_t number) {
   Pending& one = *peer.pending(role).find(number);
   if (!one.fails_since) one.fails_since = Clock::now();
@@ -466,12 +500,12 @@ void PairChannel::advance_in_memory(int rank, Peer& peer, Role role, std::int64_
   if (role == Role::send) {
     if (one.way != Way::memory) return;
     const MessageRing::Phase phase = peer.sent->phase(number);
-    if (phase == MessageRing::Phase::refused) return await_reason(rank, peer, role, number);
     const bool is_seen = phase == MessageRing::Phase::read || phase == MessageRing::Phase::taken;
     if (is_seen && !one.operation->is_agreed()) agree(one);
     if (phase == MessageRing::Phase::taken) {
       finish(peer, role, number, nullptr);
-    } else if (peer.sent->fill(number, *one.operation)) {
+    } else if (peer.sent->fill(number, *one.operation) ||
+               (phase == MessageRing::Phase::read && peer.sent->has_moved())) {
       restart(one);
     }
     return;
@@ -501,7 +535,6 @@ void PairChannel::drop_chunks(Peer& peer) {
   }
 }
 
-/// Messages are late in the order in which they were posted, but those on which both ranks have agreed.
 void PairChannel::watch(int rank, Peer& peer, Role role, LateMessages& late) {
   const Clock::time_point now = clock_.now();
   const bool may_warn = !warned_at_ || now - *warned_at_ >= options_.warn_after;
@@ -551,7 +584,8 @@ void PairChannel::time_out(int rank, std::int64_t number, const std::shared_ptr<
   const bool is_open = !operation->is_agreed() || peer.pending(operation->role()).find(number)->way == Way::memory;
   if (is_open && is_send) return withdraw(rank, number, failure);
   SharedError error = error_of(failure);
-  if (is_open) refuse(Role::receive, rank, number, failure);
+  const bool is_taken = is_open && peer.receives.find(number)->is_taken;
+  if (is_open && !is_taken) refuse(Role::receive, rank, number, failure);
   finish(peer, operation->role(), number, std::move(error));
 }
 
@@ -592,6 +626,7 @@ void PairChannel::fail_all(Code code, std::string_view text) noexcept {
     error = error_of_this_rank(code, text);
   } catch (const std::bad_alloc&) {}
   for (auto& [rank, peer] : peers_) {
+    if (!peer.receives.empty()) note_untold(peer, peer.receives.begin());
     for (const Role role : {Role::send, Role::receive}) {
       while (!peer.pending(role).empty()) finish(peer, role, peer.pending(role).begin(), error);
     }

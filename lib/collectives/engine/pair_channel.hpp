@@ -5,10 +5,11 @@
 // matches the k-th receive on b from a. No data is ever written to tensors of another size or type: the sender offers
 // its descriptor, and the receiver compares this descriptor with its own.
 //
-// Ranks of one node do that in shared memory (engine/node_messages). The first message of a pair, and all messages
-// between nodes, are three messages of the transport: the sender offers its descriptor, the receiver accepts or refuses
-// the offer, and after an acceptance the sender sends the data. A rank that fails tells the other one the reason, as a
-// refusal or a withdrawal of the message with that number, which are messages of the transport in all cases.
+// Ranks of one node do that in shared memory (engine/node_messages). The first message of a pair, messages for which
+// the arena has no room, and all messages between nodes, are three messages of the transport: the sender offers its
+// descriptor, the receiver accepts or refuses the offer, and after an acceptance the sender sends the data. A rank that
+// fails tells the other one the reason, as a refusal or a withdrawal of the message with that number, which are
+// messages of the transport in all cases.
 
 #pragma once
 
@@ -77,14 +78,16 @@ class PairChannel {
   /// Called when there was no memory for progress. Returns whether there has been none for `fail_after`.
   [[nodiscard]] bool lacks_memory_for_long() noexcept;
   /// Called when `rank` is gone, for the reason `text`: fails the sends and receives that wait for `rank`. If `rank`
-  /// has destroyed its communicator (`has_left`), messages on which both ranks had agreed do not fail, since `rank`
-  /// completed them before.
+  /// has destroyed its communicator (`has_left`), transfers on which both ranks had agreed do not fail, since `rank`
+  /// completed them before; nor do messages in shared memory that the receiver has taken.
   void fail_gone(int rank, bool has_left, const std::string& text);
   /// Fails all pending sends and receives with `code` and `text`; if that error cannot be allocated, with
   /// `out_of_memory_`.
   void fail_all(Code code, std::string_view text) noexcept;
   /// The wait in the pending send or receive `operation`, if it began before `limit`.
   [[nodiscard]] std::optional<WaitElsewhere> wait_in(const Operation& operation, Clock::time_point limit) const;
+  /// Whether failed receives have not been told to the other ranks yet; `drive` does it.
+  [[nodiscard]] bool has_untold() const noexcept { return has_untold_; }
   /// Whether no send or receive is pending.
   [[nodiscard]] bool is_empty() const noexcept { return under_way_ == 0 && voids_.empty(); }
 
@@ -124,6 +127,7 @@ class PairChannel {
     std::map<std::int64_t, Failure> refused;        // failures of receives of the other rank, before the send is posted
     std::map<std::int64_t, Failure> withdrawals;    // withdrawn sends whose receive is not posted yet
     std::map<std::int64_t, std::size_t> withdrawn;  // sizes of own withdrawn sends that have no answer yet
+    std::int64_t untold_from = -1;  // receives from here on may have failed without a word to the peer; -1: none
     [[nodiscard]] PendingByNumber& pending(Role role) noexcept { return role == Role::send ? sends : receives; }
   };
   /// A transfer without valid data, to a receiver that had accepted.
@@ -160,6 +164,8 @@ class PairChannel {
   void await_reason(int rank, Peer& peer, Role role, std::int64_t number);
   static void drop_chunks(Peer& peer);
   static void put_off(Peer& peer, Clock::duration pause) noexcept;
+  void note_untold(Peer& peer, std::int64_t number) noexcept;
+  void tell_failed_receives();
   void advance_voids();
   void watch(int rank, Peer& peer, Role role, LateMessages& late);
   void warn(const LateMessages& late);
@@ -183,7 +189,8 @@ class PairChannel {
   std::vector<int> busy_;  // the peers that may have pending sends or receives
   std::vector<VoidTransfer> voids_;
   std::size_t under_way_ = 0;
-  bool was_idle_ = true;  // nothing was under way at some time since the last `drive`
+  bool has_untold_ = false;  // whether any peer has an `untold_from`
+  bool was_idle_ = true;     // nothing was under way at some time since the last `drive`
   DrivingClock clock_;
   Clock::time_point watched_{};
   std::optional<Clock::time_point> lacks_memory_since_;

@@ -120,7 +120,10 @@ bool PairOperation::advance(Transport& transport, Workspace& workspace) {
 }
 
 bool PairOperation::abandon(Transport& transport) noexcept {
-  if (!std::exchange(is_under_way_, false)) return false;
+  if (!std::exchange(is_under_way_, false)) {
+    buffer_ = Buffer();
+    return false;
+  }
   try {
     std::vector<Buffer> buffers(1);
     buffers.front() = std::move(buffer_);

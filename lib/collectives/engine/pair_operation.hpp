@@ -17,7 +17,7 @@ namespace lockstep::detail {
 
 /// One end of a message from one rank to another: a list of tensors, one after the other.
 ///
-/// Between nodes the message is one transfer, which is started when both ranks agree. The transfer begins with a word
+/// By transfers, a message is one transfer, which is started when both ranks agree. The transfer begins with a word
 /// that says whether valid data follows. If the sender times out before it gets the acceptance, it still makes the
 /// transfer, without valid data, since the transfers between two ranks match in order.
 class PairOperation final : public Operation {
@@ -48,8 +48,9 @@ class PairOperation final : public Operation {
   /// Copies the bytes of the tensors from `offset` on.
   void pack(std::size_t offset, std::span<std::byte> to) const noexcept;
   void unpack(std::size_t offset, std::span<const std::byte> from) const noexcept;
-  /// Called when all data is in the tensors, or in their host copies. If it throws, it is called again.
+  /// Called when all data is in the tensors, or in their host copies. If it throws std::bad_alloc, it is called again.
   void deliver();
+  /// Whether `deliver` has succeeded.
   [[nodiscard]] bool is_delivering() const noexcept { return is_delivered_; }
   /// Whether the data has been delivered, also to GPUs.
   [[nodiscard]] bool is_delivered() const { return is_delivered_ && (copies_ == nullptr || copies_->is_done()); }

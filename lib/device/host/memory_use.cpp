@@ -17,8 +17,8 @@ namespace {
 
 struct Uses {
   Mutex mutex;
-  std::vector<const MemoryUse*> all LOCKSTEP_GUARDED_BY(mutex);
-  std::atomic<std::size_t> count{0};  // of the elements of `all`, but for one that is just being added or removed
+  MemoryUse* first LOCKSTEP_GUARDED_BY(mutex) = nullptr;  // of the list of all
+  std::atomic<std::size_t> count{0};  // of the elements of the list, but for one that is just being added or removed
 };
 Uses& uses() {
   static auto* const value = new Uses;  // never destroyed: tensors may be freed during static destruction
@@ -33,12 +33,14 @@ bool overlap(const MemoryBlock& a, const MemoryBlock& b) {
 
 }  // namespace
 
-MemoryUse::MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks)
+MemoryUse::MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks) noexcept
     : user_(std::move(user)), blocks_(std::move(blocks)) {
   Uses& known = uses();
   {
     const MutexLock lock(known.mutex);
-    known.all.push_back(this);
+    next_ = known.first;
+    if (next_ != nullptr) next_->previous_ = this;
+    known.first = this;
   }
   ++known.count;
 }
@@ -47,7 +49,8 @@ MemoryUse::~MemoryUse() {
   Uses& known = uses();
   {
     const MutexLock lock(known.mutex);
-    std::erase(known.all, this);
+    (previous_ != nullptr ? previous_->next_ : known.first) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
   }
   --known.count;
 }
@@ -59,7 +62,7 @@ bool has_no_user(const void* data, std::size_t bytes) noexcept {
     std::vector<std::shared_ptr<MemoryUser>> users;
     {
       const MutexLock lock(known.mutex);
-      for (const MemoryUse* const use : known.all) {
+      for (const MemoryUse* use = known.first; use != nullptr; use = use->next_) {
         const auto is_block = [&](const MemoryBlock& block) { return overlap(block, {data, bytes}); };
         if (std::any_of(use->blocks_->begin(), use->blocks_->end(), is_block)) users.push_back(use->user_);
       }

@@ -30,10 +30,11 @@ struct MemoryBlock {
 
 using MemoryBlocks = std::shared_ptr<const std::vector<MemoryBlock>>;
 
-/// Declares that `user` uses `blocks` as long as this object exists. Thread-safe.
+/// Declares that `user` uses `blocks` as long as this object exists. Thread-safe. The number of other objects does not
+/// matter to its cost.
 class MemoryUse {
  public:
-  MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks);
+  MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks) noexcept;
   MemoryUse(const MemoryUse&) = delete;
   MemoryUse& operator=(const MemoryUse&) = delete;
   ~MemoryUse();
@@ -42,6 +43,8 @@ class MemoryUse {
   friend bool has_no_user(const void* data, std::size_t bytes) noexcept;
   std::shared_ptr<MemoryUser> user_;
   MemoryBlocks blocks_;
+  MemoryUse* previous_ = nullptr;  // in the list of all
+  MemoryUse* next_ = nullptr;
 };
 
 /// Waits, for a bounded time, until no operation uses [data, data + bytes). Returns whether the memory is now unused.

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory by which one rank of a node sends messages to another: slots with short messages, and with the places of
-// long ones, and a stream of chunks for messages in memory that the receiver cannot access. It is in the sender's
-// memory. Message n uses slot n % slots: a slot is free for a new message when the message before has a final phase,
-// and the sender has seen it.
+// long ones, and, if it is needed, a stream of chunks for messages in memory that the receiver cannot access. It is in
+// the sender's memory. Message n uses slot n % slots: a slot is free for a new message when the message before has a
+// final phase, and the sender has seen it.
 
 #pragma once
 
@@ -32,8 +32,8 @@ struct MessageRing {
     read,       ///< the receiver reads the message
     left,       ///< the sender has failed meanwhile; the receiver will withdraw the message
     taken,      ///< final: the receiver has the message
-    refused,    ///< final: the receiver fails; it tells the reason in a control message
-    withdrawn,  ///< final: the sender fails; it tells the reason in a control message
+    refused,    ///< final: the receiver fails; a control message has the reason, if there was memory for it
+    withdrawn,  ///< final: the sender fails; as above
   };
   [[nodiscard]] static constexpr bool is_final(Phase phase) noexcept {
     return phase == Phase::none || phase >= Phase::taken;
@@ -79,6 +79,7 @@ struct MessageRing {
   std::array<Slot, slots> of_message;
   Counter filled;   ///< number of chunks that the sender has written
   Counter drained;  ///< number of chunks that the receiver has read
+  Counter turns;    ///< number of pieces of tensors that the receiver has read
   std::array<Bytes, slots> descriptors;
   alignas(control_block_alignment) std::array<std::array<std::byte, payload_bytes>, slots> payloads;
 

@@ -26,6 +26,8 @@
 namespace lockstep::test {
 namespace {
 
+using detail::TestHooks;
+
 void send(Communicator& comm, int target, std::vector<float> values, const ReduceOptions& options = {}) {
   const ConstTensorView view = view_of(std::span<const float>(values));
   comm.send(std::span(&view, 1), target, options);

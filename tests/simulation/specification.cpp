@@ -178,7 +178,8 @@ class Judge {
 
   /// Ranks that recover at once do so without those that take no part any more. A late rank may come too late. One that
   /// has waited for a message, which no abort ends, comes when the others time out: only their time is checked then.
-  /// A rank may lack memory only now, or in the last barrier, which others complete: these do not recover.
+  /// A rank may lack memory only now, or in the last barrier, which others complete: these do not recover. It may also
+  /// have had none for the error of its operation: then it has told the others of that, after the end of the epoch.
   void judge_recovery(int rank, const Outcome& seen) {
     std::vector<int> culprits;
     std::chrono::nanoseconds begin =
@@ -203,6 +204,7 @@ class Judge {
       time = std::max<std::chrono::nanoseconds>(time, 2 * scenario_.fail_after + std::chrono::seconds(1));
     }
     const Failure& failure = *seen.after;
+    if (tells_of_shortage(failure)) culprits.push_back(failure.rank);
     const bool can_miss_message = scenario_.recovers_at_once && has_message_errors_;
     if (culprits.empty() && !can_miss_message) return add("rank {}: after recover: {}", rank, failure.text);
     if (contains(culprits, rank)) return;

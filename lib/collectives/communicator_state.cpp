@@ -117,7 +117,8 @@ std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call,
   });
 }
 
-/// The items of a send of `inputs` or of a receive into `outputs`; the other list is empty. One item needs no memory.
+/// The items of a send of `inputs` or of a receive into `outputs`; the other list is empty. A single item needs no
+/// allocation.
 class Communicator::State::PairItems {
  public:
   PairItems(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs) : one_{inputs, outputs} {
@@ -135,7 +136,6 @@ class Communicator::State::PairItems {
   std::vector<Item> all_;
 };
 
-/// Runs `post`, which posts a send or receive, and tells the other rank if it fails.
 template <class Post>
 auto Communicator::State::tell_peer(const Call& call, const ReduceOptions& how, const Post& post) {
   using Role = detail::PairOperation::Role;
@@ -169,7 +169,7 @@ std::shared_ptr<detail::PairOperation> Communicator::State::acquire_pair(const C
                             .items = items};
   {
     const detail::MutexLock lock(mutex);
-    auto found = messages.find(key);
+    auto found = message_cache.find(key);
     if (found && found->try_acquire()) return std::static_pointer_cast<detail::PairOperation>(std::move(found));
   }
   std::vector<detail::HostItem> checked = detail::check_items(call, layout, rank, items);
@@ -182,7 +182,7 @@ std::shared_ptr<detail::PairOperation> Communicator::State::acquire_pair(const C
   static_cast<void>(made->try_acquire());  // succeeds: the operation is new
   if (made->is_reusable()) {
     const detail::MutexLock lock(mutex);
-    messages.add(key, made);
+    message_cache.add(key, made);
   }
   return made;
 }

@@ -68,7 +68,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   mutable detail::Mutex mutex;
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
-  detail::PlanCache messages LOCKSTEP_GUARDED_BY(mutex);  // of their own, so that they do not displace collectives
+  detail::PlanCache message_cache LOCKSTEP_GUARDED_BY(mutex);  // separate, so that messages displace no collectives
 
   detail::Mutex creation_mutex;  // held while another communicator is made from this communicator
   detail::Mutex gpu_mutex;       // held while the ranks negotiate the path between GPUs
@@ -143,6 +143,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   /// See Communicator::recover.
   [[nodiscard]] std::int64_t recover(const std::source_location& where);
   class PairItems;
+  /// Returns post(role), which posts a send or receive. If it throws, tells the other rank the error.
   template <class Post>
   auto tell_peer(const Call& call, const ReduceOptions& how, const Post& post);
   /// The operation of a send or receive: that of an earlier equal call if it is not in use, else a new one.

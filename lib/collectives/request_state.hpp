@@ -21,7 +21,7 @@ namespace detail {
 
 /// Memory blocks of the views of `items`.
 [[nodiscard]] MemoryBlocks blocks_of(std::span<const Item> items);
-/// The same for the items of `acquired`, which has the same ones in each run, and keeps the result.
+/// As blocks_of, but stored in `acquired`, whose items are the same in each run.
 [[nodiscard]] MemoryBlocks blocks_in(Operation& acquired, std::span<const Item> items);
 
 }  // namespace detail
@@ -31,7 +31,7 @@ struct Request::State {
   State(std::shared_ptr<detail::Engine> with, const std::shared_ptr<detail::Operation>& acquired,
         detail::MemoryBlocks blocks)
       : engine(std::move(with)), use(acquired), memory(std::make_shared<User>(engine, acquired), std::move(blocks)) {}
-  /// As above, with the blocks of the views of `items`.
+  /// As above, with the blocks of `items` and the memory user that `acquired` stores.
   State(std::shared_ptr<detail::Engine> with, const std::shared_ptr<detail::Operation>& acquired,
         std::span<const Item> items)
       : engine(std::move(with)),
@@ -59,8 +59,8 @@ struct Request::State {
     }
 
    private:
-    std::weak_ptr<detail::Engine> engine_;  // expires only while the engine waits for its last operations
-    std::weak_ptr<detail::Operation> operation_;
+    std::weak_ptr<detail::Engine> engine_;        // expires only while the engine waits for its last operations
+    std::weak_ptr<detail::Operation> operation_;  // weak: the operation owns this object
   };
 
   static std::shared_ptr<detail::MemoryUser> user_of(const std::shared_ptr<detail::Engine>& engine,

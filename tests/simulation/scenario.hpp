@@ -61,7 +61,7 @@ struct Operation {
   Way way = Way::call;
   bool is_left_open = false;  ///< a request, for which the rank waits with the next operation that is not left open
   Kind common_kind = Kind::barrier;  ///< before another call took its place
-  bool has_many = false;             ///< messages: more than have room at once
+  bool has_many = false;             ///< 8, 16 or 24 messages; a ring has room for 16
   [[nodiscard]] bool is_common() const noexcept { return way == Way::call && kind == common_kind; }
   [[nodiscard]] bool makes_communicator() const noexcept { return way == Way::duplicate || way == Way::split; }
 };

@@ -204,7 +204,8 @@ class Judge {
       time = std::max<std::chrono::nanoseconds>(time, 2 * scenario_.fail_after + std::chrono::seconds(1));
     }
     const Failure& failure = *seen.after;
-    if (tells_of_shortage(failure)) culprits.push_back(failure.rank);
+    const bool is_new = scenario_.recovers_at_once && !(seen.failure && tells_of_shortage(*seen.failure));
+    if (is_new && tells_of_shortage(failure)) culprits.push_back(failure.rank);
     const bool can_miss_message = scenario_.recovers_at_once && has_message_errors_;
     if (culprits.empty() && !can_miss_message) return add("rank {}: after recover: {}", rank, failure.text);
     if (contains(culprits, rank)) return;

@@ -341,14 +341,15 @@ class LOCKSTEP_API Communicator {
   /// ranks does not call within the timeout, both ranks get Error(deadline_exceeded). If only this rank can see an
   /// error, this rank throws Error(invalid_argument) and the other rank throws Error(unavailable). `abort` does not end
   /// pending messages.
-  /// A send to a rank of the same node is complete when the receiver has the data, else when the receiver has agreed
-  /// and the tensors have been copied or sent. The requests of sends and receives complete in any order.
-  /// Cost between nodes, and of the first message from one rank to another: 3 messages (an offer, an answer and the
-  /// data), of which 2 are small. Inside a node: two transfers of a cache line, and one copy of the data if it is one
-  /// tensor in the arena of more than 4 KiB, else two; with more than 16 messages from one rank to another, later ones
-  /// wait until the receiver has taken earlier ones. A pair of ranks keeps 75 KiB for each direction that it has used,
-  /// and 257 KiB more if it has sent long messages from other memory. The tensors of both ranks may be on GPUs. The
-  /// data then goes through pinned host memory even if NCCL is available: NCCL requires the same order of calls on all
+  /// Completion: inside a node, a send is complete when the receiver has the data. Between nodes, for the first message
+  /// from one rank to another, and if the arena is full, a send is complete when the receiver has agreed and the
+  /// tensors have been copied or sent. The requests of sends and receives complete in any order. Cost between nodes,
+  /// for the first message from one rank to another, and if the arena is full: 3 messages (an offer, an answer and the
+  /// data), of which 2 are small. Otherwise inside a node: two transfers of a cache line, and one copy of the data if
+  /// it is one tensor of more than 4 KiB in the arena, else two copies. At most 16 messages from one rank to another
+  /// are in progress; later ones wait. For each direction that is used, the sender keeps 75 KiB of the arena, and 257
+  /// KiB more once it has sent more than 4 KiB from other memory. The tensors of both ranks may be on GPUs. The data
+  /// then goes through pinned host memory even if NCCL is available: NCCL requires the same order of calls on all
   /// ranks, but a message can be sent at any time relative to the collectives.
   void send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request send_async(std::span<const ConstTensorView> tensors, int target,

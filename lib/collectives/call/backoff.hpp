@@ -39,7 +39,7 @@ class Backoff {
     return true;
   }
 
-  /// Spins, and returns true. If it is time to yield, returns false at once.
+  /// Spins once, and returns true; returns false at once if it is time to yield.
   [[nodiscard]] bool spin() {
     if (++pauses_ > spins_) return false;
     cpu_relax(number());

@@ -363,8 +363,8 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
   wake_progress_thread();
 }
 
-/// A thread that has had work a moment ago looks for more by itself: a program that makes one call after the other
-/// makes no system call for each.
+/// Wakes the progress thread if it sleeps. After its last work that thread polls for some milliseconds, so a program
+/// that makes one call after another makes no system call for each of them.
 void Engine::wake_progress_thread() {
   if (is_progress_asleep_.load(std::memory_order_seq_cst)) work_.notify_one();
 }
@@ -416,8 +416,8 @@ bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional
   return true;
 }
 
-/// As long as the other rank is in time, a message in shared memory needs no lock while this rank waits, no clock and
-/// no control messages. Returns whether the message has come, and is done without an error.
+/// Waits for a message in shared memory by polling its slot, without the lock, the clock and control messages. Returns
+/// true if the message is complete without an error; false if the caller must wait in the usual way.
 bool Engine::await_message(const PairOperation& message) {
   if (is_forked_copy()) return false;
   AwaitedMessage awaited;
@@ -442,7 +442,8 @@ bool Engine::await_message(const PairOperation& message) {
   return true;
 }
 
-/// A thread that waits for messages does so in the place of the progress thread: other operations go on, too.
+/// While a thread waits, the progress thread does not drive the engine. Therefore every 16th message drives it, so that
+/// other operations make progress.
 void Engine::drive_sometimes() {
   constexpr unsigned messages_before_drive = 16;
   if (++messages_at_once_ % messages_before_drive == 0) drive();
@@ -636,7 +637,7 @@ void Engine::receive_if_late() {
 bool Engine::is_aborted() const { return control_.abort_record(epoch_.number(), queue_.sequence()) != nullptr; }
 
 void Engine::run_progress(const std::stop_token& stop) {
-  constexpr int looks = 50;  // while there is no work, before the thread sleeps until it is woken
+  constexpr int looks = 50;  // number of checks for work before the thread sleeps until it is woken
   constexpr auto look_time = std::chrono::microseconds(100);
   Backoff backoff(spins_);
   const auto has_work = [this]() LOCKSTEP_REQUIRES(mutex_) {
@@ -663,7 +664,7 @@ void Engine::run_progress(const std::stop_token& stop) {
       call(std::move(done));
       backoff = Backoff(spins_);  // the callbacks may have posted the next operation
     }
-    if (is_idle) {  // a short operation that comes now is done by the thread that waits for it
+    if (is_idle) {  // a short operation that is posted now is completed by the thread that waits for it
       sleep_briefly(look_time, static_cast<std::uint32_t>(idle + 1));
       backoff = Backoff(spins_);
     } else {

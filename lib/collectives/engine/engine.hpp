@@ -260,8 +260,10 @@ class Engine final : private JobMember {
   Clock::time_point last_at_once_ LOCKSTEP_GUARDED_BY(mutex_){};  ///< begin of the last operation of `run_at_once`
   std::atomic<bool> knows_failures_{false};  // whether an exception may count as propagated; written under mutex_
 
-  unsigned messages_at_once_ LOCKSTEP_GUARDED_BY(mutex_) =
-      0;  // number of calls of await_message that have needed no drive
+  // Number of messages that await_message has completed without `drive`.
+  unsigned messages_at_once_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
+  // Whether the progress thread sleeps until it is woken. Written under mutex_. It is read after a post, which is also
+  // under mutex_: a post either precedes the last check for work, or sees this flag.
   std::atomic<bool> is_progress_asleep_{false};
   std::atomic<int> waiting_callers_{0};  // number of threads inside wait_since
 

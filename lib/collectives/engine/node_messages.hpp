@@ -23,7 +23,7 @@
 namespace lockstep::detail {
 
 struct SlotState {
-  std::int64_t number;  ///< of the latest message in the slot; -1: none
+  std::int64_t number;  ///< number of the latest message in the slot; -1: none
   MessageRing::Phase phase;
 };
 
@@ -58,8 +58,9 @@ class SentMessages {
     return std::any_of(filling_.begin(), filling_.end(),
                        [number](const Filling& each) { return each.number == number; });
   }
-  /// Ends message `number` for this rank. Returns false if the receiver has got it. A receiver that is reading it is
-  /// another process, and notices that afterwards; or it is a thread, and this call waits until it has read it.
+  /// Ends message `number` for this rank. Returns false if the receiver already has it. If the receiver is another
+  /// process and is reading, it sees the withdrawal afterwards. If it is a thread of this process, this call waits
+  /// until it has finished reading.
   [[nodiscard]] bool withdraw(std::int64_t number) noexcept;
 
  private:

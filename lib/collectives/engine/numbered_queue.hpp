@@ -47,7 +47,8 @@ class NumberedQueue {
 
  private:
   std::int64_t first_ = 0;
-  std::deque<std::optional<T>> values_;  // the first and the last one have values
+  std::deque<std::optional<T>>
+      values_;  // the first one has a value; so has the last one, unless an allocation failed in `add`
 };
 
 }  // namespace lockstep::detail

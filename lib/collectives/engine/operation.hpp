@@ -64,7 +64,7 @@ class EndObserver {
   virtual void on_end(std::uint64_t epoch, std::int64_t sequence, const Error* error) noexcept = 0;
 };
 
-/// What a request keeps of an operation between two runs: who uses its memory, and which.
+/// Memory user and memory blocks of an operation, which requests reuse from run to run.
 struct OperationMemory {
   std::shared_ptr<MemoryUser> user;
   MemoryBlocks blocks;
@@ -148,7 +148,7 @@ class Operation {
     error_ = nullptr;
     return true;
   }
-  /// For the holder of the acquired operation.
+  /// Memory user and blocks of this operation. Only the holder of the acquired operation calls this.
   [[nodiscard]] OperationMemory& memory() noexcept { return memory_; }
   void release() noexcept { in_use_.store(false, std::memory_order_release); }
 

@@ -84,7 +84,7 @@ AwaitedMessage PairChannel::awaited(const PairOperation& operation) {
   const std::int64_t number = operation.number();
   if (operation.role() == Role::receive) {
     const Pending* const pending = peer.receives.find(number);
-    if (peer.received == nullptr || pending == nullptr || pending->way != Way::unknown) return {};
+    if (peer.received == nullptr || pending == nullptr || pending->path != Path::unknown) return {};
     return {&peer.received->state(number), number, Role::receive};
   }
   if (!is_by_memory(peer, number) || peer.sent->is_filling(number)) return {};
@@ -126,7 +126,7 @@ void PairChannel::refuse(Role role, int rank, std::int64_t number, const Failure
 /// Whether this rank waits for the end of send `number`, which it has offered in the memory of the node.
 bool PairChannel::is_by_memory(const Peer& peer, std::int64_t number) {
   const Pending* const pending = peer.sends.find(number);
-  return pending != nullptr && pending->way == Way::memory;
+  return pending != nullptr && pending->path == Path::memory;
 }
 
 /// Offers the send `number`, unless it has failed already. Returns false if the memory of the node has no room for it
@@ -147,7 +147,7 @@ bool PairChannel::offer(int rank, Peer& peer, std::int64_t number) {
     }
     Pending& pending = *peer.sends.find(number);
     if (peer.sent->offer(number, *pending.operation)) {
-      pending.way = Way::memory;
+      pending.path = Path::memory;
       peer.sent->fill(number, *pending.operation);
       return true;
     }
@@ -159,7 +159,7 @@ bool PairChannel::offer(int rank, Peer& peer, std::int64_t number) {
   offer.summary.lowest = {transport_.rank(), pending.operation->descriptor()};
   if (peer.sent != nullptr) offer.ring = static_cast<std::uint64_t>(peer.sent->address());
   control_.send_to(rank, offer);
-  pending.way = Way::messages;
+  pending.path = Path::messages;
   peer.has_told_ring = offer.ring != 0;
   return true;
 }
@@ -340,12 +340,12 @@ void PairChannel::withdraw(int target, std::int64_t number, const Failure& failu
   Peer& peer = peers_[target];
   SharedError error = error_of(failure);
   const Pending& pending = *peer.sends.find(number);
-  if (pending.way == Way::memory) {
+  if (pending.path == Path::memory) {
     if (!peer.sent->withdraw(number)) {
       reached(Mark::message_taken_meanwhile);
       return finish(peer, Role::send, number, nullptr);
     }
-  } else if (pending.way == Way::messages) {
+  } else if (pending.path == Path::messages) {
     peer.withdrawn.insert_or_assign(number, pending.operation->bytes());
   }
   answer(target, ControlKind::withdrawal, number, &failure);
@@ -384,7 +384,7 @@ void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
   std::optional<Failure> failure;
   if (offered.hash == operation.descriptor().hash) {
     try {
-      if (!operation.is_agreed()) begin(found, workspace);  // else there was no memory for the answer
+      if (!operation.is_agreed()) begin(found, workspace);  // else the answer could not be allocated before
     } catch (const std::bad_alloc&) {
       failure = failure_of_shortage(operation, number);
     }
@@ -402,7 +402,7 @@ bool PairChannel::meet_in_memory(int source, Peer& peer, std::int64_t number) {
   Pending& found = *peer.receives.find(number);
   const PairOperation& operation = *found.operation;
   if (peer.received->hash(number) == operation.descriptor().hash) {
-    found.way = Way::memory;
+    found.path = Path::memory;
     agree(found);
     return true;
   }
@@ -428,7 +428,7 @@ Failure PairChannel::mismatch(int source, std::int64_t number, const Descriptor&
 /// Begins the transfer of a message on which both ranks agree.
 void PairChannel::begin(Pending& pending, Workspace& workspace) {
   pending.operation->start(transport_, workspace);  // first, since there may be no memory for it
-  pending.way = Way::messages;
+  pending.path = Path::messages;
   agree(pending);
 }
 
@@ -444,7 +444,8 @@ void PairChannel::agree(Pending& pending) {
   recorder_.agree_message(*pending.operation);
 }
 
-/// Both ranks take their messages in order: of those by messages, only the oldest ones can have moved.
+/// Messages match in order. So this function looks at the oldest operations only, and stops after MessageRing::slots of
+/// them on which the other rank has not agreed.
 void PairChannel::advance(int rank, Peer& peer, Role role, Workspace& workspace) {
   if (role == Role::receive && peer.received != nullptr) {
     drop_chunks(peer);
@@ -457,9 +458,9 @@ void PairChannel::advance(int rank, Peer& peer, Role role, Workspace& workspace)
     if (one == nullptr) continue;
     const bool is_moving = one->operation->is_agreed();
     if (!is_moving) ++waiting;
-    if (one->way == Way::memory && role == Role::send && peer.sent->phase(number) == MessageRing::Phase::refused) {
+    if (one->path == Path::memory && role == Role::send && peer.sent->phase(number) == MessageRing::Phase::refused) {
       await_reason(rank, peer, role, number);
-    } else if (one->way == Way::memory) {
+    } else if (one->path == Path::memory) {
       advance_in_memory(rank, peer, role, number);
     } else if (const auto operation = one->operation; is_moving && operation->advance(transport_, workspace)) {
       finish(peer, role, number, nullptr);
@@ -496,9 +497,9 @@ void PairChannel::await_reason(int rank, Peer& peer, Role role, std::int64_t num
 
 void PairChannel::advance_in_memory(int rank, Peer& peer, Role role, std::int64_t number) {
   Pending& one = *peer.pending(role).find(number);
-  if (one.way == Way::messages) return;
+  if (one.path == Path::messages) return;
   if (role == Role::send) {
-    if (one.way != Way::memory) return;
+    if (one.path != Path::memory) return;
     const MessageRing::Phase phase = peer.sent->phase(number);
     const bool is_seen = phase == MessageRing::Phase::read || phase == MessageRing::Phase::taken;
     if (is_seen && !one.operation->is_agreed()) agree(one);
@@ -521,7 +522,7 @@ void PairChannel::advance_in_memory(int rank, Peer& peer, Role role, std::int64_
     if (outcome != Outcome::taken) return;
     one.is_taken = true;
   }
-  if (!one.operation->is_delivering()) one.operation->deliver();
+  if (!one.operation->has_begun_delivery()) one.operation->deliver();
   if (one.operation->is_delivered()) finish(peer, role, number, nullptr);
 }
 
@@ -581,7 +582,7 @@ void PairChannel::time_out(int rank, std::int64_t number, const std::shared_ptr<
   const Failure failure =
       failure_of_pair(Code::deadline_exceeded, *operation, number,
                       fmt::format("timed out after {} s waiting for {}", seconds, text_of_awaited(*operation, rank)));
-  const bool is_open = !operation->is_agreed() || peer.pending(operation->role()).find(number)->way == Way::memory;
+  const bool is_open = !operation->is_agreed() || peer.pending(operation->role()).find(number)->path == Path::memory;
   if (is_open && is_send) return withdraw(rank, number, failure);
   SharedError error = error_of(failure);
   const bool is_taken = is_open && peer.receives.find(number)->is_taken;
@@ -597,8 +598,8 @@ void PairChannel::finish(Peer& peer, Role role, std::int64_t number, SharedError
   --under_way_;
   if (error != nullptr) {
     if (role == Role::receive && peer.received != nullptr) peer.received->refuse(number);
-    if (role == Role::send && pending.way == Way::memory && !peer.sent->withdraw(number)) error = nullptr;
-    if (pending.way == Way::messages && operation.is_agreed()) static_cast<void>(operation.abandon(transport_));
+    if (role == Role::send && pending.path == Path::memory && !peer.sent->withdraw(number)) error = nullptr;
+    if (pending.path == Path::messages && operation.is_agreed()) static_cast<void>(operation.abandon(transport_));
   }
   recorder_.finish_message(operation, number, error.get());
   operation.finish(std::move(error));
@@ -613,7 +614,7 @@ void PairChannel::fail_gone(int rank, bool has_left, const std::string& text) {
     for (std::int64_t number = pending.begin(); number < pending.end(); ++number) {
       const Pending* const one = pending.find(number);
       if (one == nullptr || one->is_taken) continue;
-      if (has_left && one->way == Way::messages && one->operation->is_agreed()) continue;
+      if (has_left && one->path == Path::messages && one->operation->is_agreed()) continue;
       const auto operation = one->operation;
       finish(peer, role, number, error_of(failure_of_pair(Code::unavailable, *operation, number, text)));
     }

@@ -33,9 +33,9 @@
 
 namespace lockstep::detail {
 
-/// What a thread that waits for a message in shared memory looks at.
+/// The slot at which a thread that waits for a message in shared memory looks.
 struct AwaitedMessage {
-  const std::atomic<std::uint64_t>* state = nullptr;  ///< of the slot; null: the engine must be driven
+  const std::atomic<std::uint64_t>* state = nullptr;  ///< state of the slot; null: the engine must be driven
   std::int64_t number = 0;
   PairOperation::Role role = PairOperation::Role::send;
 
@@ -86,7 +86,8 @@ class PairChannel {
   void fail_all(Code code, std::string_view text) noexcept;
   /// The wait in the pending send or receive `operation`, if it began before `limit`.
   [[nodiscard]] std::optional<WaitElsewhere> wait_in(const Operation& operation, Clock::time_point limit) const;
-  /// Whether failed receives have not been told to the other ranks yet; `drive` does it.
+  /// Whether other ranks have not been told of some failed receives. The next `drive` tells them; an idle progress
+  /// thread does not drive for it.
   [[nodiscard]] bool has_untold() const noexcept { return has_untold_; }
   /// Whether no send or receive is pending.
   [[nodiscard]] bool is_empty() const noexcept { return under_way_ == 0 && voids_.empty(); }
@@ -94,18 +95,19 @@ class PairChannel {
  private:
   using Role = PairOperation::Role;
 
-  enum class Way : std::uint8_t { unknown, messages, memory };
+  enum class Path : std::uint8_t { unknown, messages, memory };
   struct Pending {
     std::shared_ptr<PairOperation> operation;
-    Way way = Way::unknown;    // a send is offered in the memory of the node; a receive has met such an offer
-    std::size_t received = 0;  // number of bytes, by memory
-    bool is_taken = false;     // all of them, and both ranks know
+    Path path = Path::unknown;  // of the data; unknown until the send is offered, or the receive has met its offer
+    std::size_t received = 0;   // number of bytes received through shared memory
+    bool is_taken = false;      // whether all data is here, and the slot says so to the sender
     std::optional<Clock::time_point> since = std::nullopt;       // from the first `drive` on
     std::optional<Clock::time_point> late_since = std::nullopt;  // when the deadline was first seen to have passed
     bool warned = false;
-    std::optional<Clock::time_point> fails_since = std::nullopt;  // the other rank has failed, by memory
+    std::optional<Clock::time_point> fails_since =
+        std::nullopt;  // time at which the slot showed that the other rank had failed
   };
-  /// The messages of which one warning tells.
+  /// Late messages, which one warning reports together.
   struct LateMessages {
     std::size_t count = 0;
     std::shared_ptr<PairOperation> first;  // the one that has waited longest
@@ -127,7 +129,8 @@ class PairChannel {
     std::map<std::int64_t, Failure> refused;        // failures of receives of the other rank, before the send is posted
     std::map<std::int64_t, Failure> withdrawals;    // withdrawn sends whose receive is not posted yet
     std::map<std::int64_t, std::size_t> withdrawn;  // sizes of own withdrawn sends that have no answer yet
-    std::int64_t untold_from = -1;  // receives from here on may have failed without a word to the peer; -1: none
+    std::int64_t untold_from =
+        -1;  // receives from this number on may have failed without a refusal to the peer; -1: none
     [[nodiscard]] PendingByNumber& pending(Role role) noexcept { return role == Role::send ? sends : receives; }
   };
   /// A transfer without valid data, to a receiver that had accepted.

@@ -75,7 +75,7 @@ void PairOperation::unpack(std::size_t offset, std::span<const std::byte> from) 
 
 void PairOperation::deliver() {
   if (copies_ != nullptr && role_ == Role::receive) copies_->deliver();
-  is_delivered_ = true;
+  has_begun_delivery_ = true;
 }
 
 std::span<std::byte> PairOperation::message() const { return buffer_.first(sizeof(Word) + bytes_); }
@@ -103,7 +103,7 @@ Transfer PairOperation::start_void(Transport& transport, Workspace& workspace, i
 }
 
 bool PairOperation::advance(Transport& transport, Workspace& workspace) {
-  if (is_delivered_) return is_delivered();
+  if (has_begun_delivery_) return is_delivered();
   if (is_under_way_) {
     if (!transport.test(transfer_)) return false;
     is_under_way_ = false;

@@ -17,9 +17,9 @@ namespace lockstep::detail {
 
 /// One end of a message from one rank to another: a list of tensors, one after the other.
 ///
-/// By transfers, a message is one transfer, which is started when both ranks agree. The transfer begins with a word
-/// that says whether valid data follows. If the sender times out before it gets the acceptance, it still makes the
-/// transfer, without valid data, since the transfers between two ranks match in order.
+/// Through the transport, a message is one transfer, which starts when both ranks have agreed. The transfer begins with
+/// a word that says whether valid data follows. If the sender times out before it gets the acceptance, it still makes
+/// the transfer, without valid data, since the transfers between two ranks match in order.
 class PairOperation final : public Operation {
  public:
   enum class Role : std::uint8_t { send, receive };
@@ -35,7 +35,7 @@ class PairOperation final : public Operation {
   /// Called when it is posted, as send or receive `number` with the other rank.
   void restart(std::int64_t number) noexcept {
     number_ = number;
-    is_delivered_ = false;
+    has_begun_delivery_ = false;
   }
   [[nodiscard]] std::int64_t number() const noexcept { return number_; }
 
@@ -50,12 +50,12 @@ class PairOperation final : public Operation {
   void unpack(std::size_t offset, std::span<const std::byte> from) const noexcept;
   /// Called when all data is in the tensors, or in their host copies. If it throws std::bad_alloc, it is called again.
   void deliver();
-  /// Whether `deliver` has succeeded.
-  [[nodiscard]] bool is_delivering() const noexcept { return is_delivered_; }
+  /// Whether `deliver` has succeeded. Copies to GPUs may still be in progress.
+  [[nodiscard]] bool has_begun_delivery() const noexcept { return has_begun_delivery_; }
   /// Whether the data has been delivered, also to GPUs.
-  [[nodiscard]] bool is_delivered() const { return is_delivered_ && (copies_ == nullptr || copies_->is_done()); }
+  [[nodiscard]] bool is_delivered() const { return has_begun_delivery_ && (copies_ == nullptr || copies_->is_done()); }
 
-  // By transfers.
+  // Through the transport.
 
   void start(Transport& transport, Workspace& workspace) override;
   /// Called instead of `start` if a send of `bytes` bytes of data has failed: makes the transfer, without valid data,
@@ -80,7 +80,7 @@ class PairOperation final : public Operation {
   Buffer buffer_;
   Transfer transfer_{};
   bool is_under_way_ = false;
-  bool is_delivered_ = false;
+  bool has_begun_delivery_ = false;
 };
 
 }  // namespace lockstep::detail

@@ -17,8 +17,8 @@ namespace {
 
 struct Uses {
   Mutex mutex;
-  MemoryUse* first LOCKSTEP_GUARDED_BY(mutex) = nullptr;  // of the list of all
-  std::atomic<std::size_t> count{0};  // of the elements of the list, but for one that is just being added or removed
+  MemoryUse* first LOCKSTEP_GUARDED_BY(mutex) = nullptr;  // head of the list of all uses
+  std::atomic<std::size_t> count{0};  // number of uses in the list; off by one for each that is being added or removed
 };
 Uses& uses() {
   static auto* const value = new Uses;  // never destroyed: tensors may be freed during static destruction

@@ -30,8 +30,8 @@ struct MemoryBlock {
 
 using MemoryBlocks = std::shared_ptr<const std::vector<MemoryBlock>>;
 
-/// Declares that `user` uses `blocks` as long as this object exists. Thread-safe. The number of other objects does not
-/// matter to its cost.
+/// Declares that `user` uses `blocks` as long as this object exists. Thread-safe. Construction and
+/// destruction take constant time.
 class MemoryUse {
  public:
   MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks) noexcept;
@@ -43,7 +43,7 @@ class MemoryUse {
   friend bool has_no_user(const void* data, std::size_t bytes) noexcept;
   std::shared_ptr<MemoryUser> user_;
   MemoryBlocks blocks_;
-  MemoryUse* previous_ = nullptr;  // in the list of all
+  MemoryUse* previous_ = nullptr;  // neighbour in the list of all uses
   MemoryUse* next_ = nullptr;
 };
 

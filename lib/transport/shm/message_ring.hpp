@@ -29,8 +29,8 @@ struct MessageRing {
   enum class Phase : std::uint8_t {
     none,
     offered,    ///< the sender has written the message, or its place
-    read,       ///< the receiver reads the message
-    left,       ///< the sender has failed meanwhile; the receiver will withdraw the message
+    read,       ///< the receiver is reading the message
+    left,       ///< the sender failed while the receiver was reading; the receiver will set `withdrawn`
     taken,      ///< final: the receiver has the message
     refused,    ///< final: the receiver fails; a control message has the reason, if there was memory for it
     withdrawn,  ///< final: the sender fails; as above
@@ -79,7 +79,7 @@ struct MessageRing {
   std::array<Slot, slots> of_message;
   Counter filled;   ///< number of chunks that the sender has written
   Counter drained;  ///< number of chunks that the receiver has read
-  Counter turns;    ///< number of pieces of tensors that the receiver has read
+  Counter turns;    ///< number of turns in which the receiver has read a tensor
   std::array<Bytes, slots> descriptors;
   alignas(control_block_alignment) std::array<std::array<std::byte, payload_bytes>, slots> payloads;
 

@@ -75,7 +75,7 @@ void expect_same_but_number(const std::array<std::string, 2>& later, const std::
 }
 
 /// Two ranks; what each of them throws. Messages have the deadline of their communicator. Checks that the errors are
-/// the same on both ways of a message.
+/// the same on both paths of a message.
 std::array<std::string, 2> errors_of(FunctionRef<void(Communicator&)> body,
                                      const CommunicatorOptions& options = minutes_to_fail()) {
   std::array<std::string, 2> errors = errors_of_message(0, body, options);
@@ -113,13 +113,13 @@ TEST(Messages, of_several_threads_arrive) {
   });
 }
 
-/// All sizes, more messages than have room, by all ways.
+/// All sizes, more messages than have room, on all paths.
 void check_many_sizes(const TestHooks& hooks) {
   on_ranks({1, 1}, [&](Communicator& comm) {
     CommunicatorAccess::set_test_hooks(comm, &hooks);
     const int other = 1 - comm.rank();
     constexpr int count = 50;
-    for (const std::size_t size : {0, 1, 24, 25, 1024, 1025, 8192, 8193, 100'000}) {
+    for (const std::size_t size : std::initializer_list<std::size_t>{0, 1, 24, 25, 1024, 1025, 8192, 8193, 100'000}) {
       std::vector<std::vector<float>> sent;
       std::vector<std::vector<float>> received(count, std::vector(size, -1.0F));
       for (int k = 0; k < count; ++k) sent.emplace_back(size, static_cast<float>(100 * comm.rank() + k));

@@ -40,9 +40,7 @@ namespace lockstep::detail {
   MARK(outputs_unshared)                                                                           \
   /* messages in the memory of a node */                                                           \
   MARK(message_has_no_room)                                                                        \
-  MARK(message_taken_meanwhile) /* the sender gives up, but the receiver has got it */             \
-  MARK(message_left)            /* the sender gives up while the receiver reads */                 \
-  MARK(chunk_dropped)           /* of a message that has failed */                                 \
+  MARK(message_left) /* the sender gives up while the receiver reads */                            \
   /* control messages */                                                                           \
   MARK(late_header) /* of an epoch that has ended */                                               \
   MARK(late_heartbeat)                                                                             \

@@ -38,7 +38,7 @@ class NumberedQueue {
   /// Removes and returns the value `number`, which exists.
   T take(std::int64_t number) noexcept {
     std::optional<T>& value = values_[static_cast<std::size_t>(number - first_)];
-    T taken = *std::move(value);
+    T taken = std::move(*value);
     value.reset();
     for (; !values_.empty() && !values_.front(); ++first_) values_.pop_front();
     while (!values_.empty() && !values_.back()) values_.pop_back();

@@ -341,10 +341,7 @@ void PairChannel::withdraw(int target, std::int64_t number, const Failure& failu
   SharedError error = error_of(failure);
   const Pending& pending = *peer.sends.find(number);
   if (pending.path == Path::memory) {
-    if (!peer.sent->withdraw(number)) {
-      reached(Mark::message_taken_meanwhile);
-      return finish(peer, Role::send, number, nullptr);
-    }
+    if (!peer.sent->withdraw(number)) return finish(peer, Role::send, number, nullptr);
   } else if (pending.path == Path::messages) {
     peer.withdrawn.insert_or_assign(number, pending.operation->bytes());
   }
@@ -531,7 +528,6 @@ void PairChannel::drop_chunks(Peer& peer) {
   for (;;) {
     const std::int64_t number = peer.received->next_in_chunks();
     if (number < 0 || number >= peer.receives_posted || peer.receives.find(number) != nullptr) return;
-    reached(Mark::chunk_dropped);
     peer.received->drop_chunk();
   }
 }

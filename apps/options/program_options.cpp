@@ -12,11 +12,16 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -52,6 +57,17 @@ void read_from(std::string_view place, const Sources& sources, const std::functi
   }
 }
 
+/// Boost puts the names and values of options in the place of words such as "%value%" of its errors, again and again as
+/// long as there is such a word: it would never end if a name or value had one.
+void refuse_placeholders(const std::string& place, std::string_view text) {
+  for (std::size_t begin = text.find('%'); begin != std::string_view::npos; begin = text.find('%', begin + 1)) {
+    const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", begin + 1);
+    if (end == std::string_view::npos || text[end] != '%' || end == begin + 1) continue;
+    refuse("{}: names and values of options must not have \"{}\", a word between percent signs", place,
+           text.substr(begin, end + 1 - begin));
+  }
+}
+
 /// Whether no place that was read before has set the option.
 bool is_free(const po::variables_map& values, const std::string& name) {
   const auto found = values.find(name);
@@ -65,8 +81,11 @@ void read_file(const std::string& name, const po::options_description& all, po::
   if (std::filesystem::is_directory(name, error)) refuse("{}: the file cannot be read: it is a directory", place);
   std::ifstream file(name);
   if (!file) refuse("{}: the file cannot be read: {}", place, std::generic_category().message(errno));
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  refuse_placeholders(place, text);
+  std::istringstream lines(text);
   read_from(place, sources, [&] {
-    const po::parsed_options parsed = po::parse_config_file(file, all);
+    const po::parsed_options parsed = po::parse_config_file(lines, all);
     for (const po::option& option : parsed.options) {
       if (is_free(values, option.string_key))
         sources[option.string_key] = fmt::format("{}: {}", place, option.string_key);
@@ -134,6 +153,7 @@ po::variables_map read(int argc, const char* const* argv, const po::options_desc
                        Sources& sources) {
   constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   po::variables_map values;
+  for (int k = 1; k < argc; ++k) refuse_placeholders("command line", argv[k]);
   // the first stored value of an option wins
   read_from("command line", sources, [&] {
     const po::parsed_options parsed = po::command_line_parser(argc, argv).options(all).style(style).run();
@@ -151,6 +171,8 @@ po::variables_map read(int argc, const char* const* argv, const po::options_desc
   read_from(fmt::format("environment variables {}*", prefix), sources, [&] {
     const auto option = [&](const std::string& variable) {
       std::string name = option_of_variable(variable, prefix, all);
+      if (const char* const value = std::getenv(variable.c_str()); !name.empty() && value != nullptr)
+        refuse_placeholders("environment variable " + variable, value);
       if (!name.empty() && is_free(values, name)) sources[name] = "environment variable " + variable;
       return name;
     };

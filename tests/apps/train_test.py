@@ -110,6 +110,17 @@ def refuses(parts, *options, ranks=3, code=2, **variables):
     return case
 
 
+def refuses_a_placeholder_of_the_option_parser():
+    # the parser would put the value in the place of the word in its error, for ever
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder, "train.conf")
+        config.write_text("seed=a %value%\n")
+        for place, arguments in {f'--config "{config}"': ["--config", config], "command line": ["--seed=%value%"]}.items():
+            result = launcher.run(2, train, *arguments)
+            expect(result.returncode == 2, result.stderr)
+            expect_in([f'{place}: names and values of options must not have "%value%"'], result.stderr)
+
+
 def refuses_a_line_of_a_configuration_file():
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "train.conf")
@@ -316,6 +327,7 @@ cases += [] if part != "most" else [
     ("a folder as configuration file is refused", refuses(["--config", "cannot be read"], "--config", "/tmp")),
     ("a configuration file that is missing is refused", refuses(["--config", "/nowhere"], "--config", "/nowhere")),
     ("a line of a configuration file that is not NAME=VALUE is refused", refuses_a_line_of_a_configuration_file),
+    ("a word that the parser of options replaces in its errors is refused", refuses_a_placeholder_of_the_option_parser),
     ("--steps with --epochs is refused", refuses(["--steps: ", "--epochs"], "--steps", "1", "--epochs", "1")),
     ("--keep-last without a directory is refused", refuses(["--keep-last: ", "give --checkpoint-dir"], "--keep-last", "1")),
     ("a missing directory is named", refuses(["--data \"/nowhere\": ", "/nowhere/train-images", "--data synthetic"], "--data", "/nowhere", code=5)),

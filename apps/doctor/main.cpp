@@ -11,6 +11,7 @@
 
 #include "apps/options/launcher_rank.hpp"
 #include "apps/options/number.hpp"
+#include "apps/options/placeholder.hpp"
 #include "apps/options/terminal.hpp"
 #include "apps/options/version.hpp"
 #include "base/printable.hpp"
@@ -87,6 +88,10 @@ bool parse(int argc, char** argv, Options& options) {
   all.add_options()("json", "print findings, facts and measurements as JSON")("quick", "do not measure pairs of ranks")(
       "seconds", po::value<std::string>()->default_value("10"), "time for all pairs, from 0.1 to 3600")(
       "help,h", "print this text")("version", options::version_help);
+  for (int k = 1; k < argc; ++k) {
+    if (const std::string_view word = options::placeholder_in(argv[k]); !word.empty())
+      throw std::runtime_error("options must not have \"" + std::string(word) + "\", a word between percent signs");
+  }
   po::variables_map values;
   constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   po::store(po::command_line_parser(argc, argv).options(all).style(style).positional({}).run(), values);

@@ -4,6 +4,7 @@
 #include "apps/options/program_options.hpp"
 
 #include "apps/options/option_error.hpp"
+#include "apps/options/placeholder.hpp"
 #include "base/printable.hpp"
 
 #include <fmt/format.h>
@@ -57,15 +58,9 @@ void read_from(std::string_view place, const Sources& sources, const std::functi
   }
 }
 
-/// Boost puts the names and values of options in the place of words such as "%value%" of its errors, again and again as
-/// long as there is such a word: it would never end if a name or value had one.
 void refuse_placeholders(const std::string& place, std::string_view text) {
-  for (std::size_t begin = text.find('%'); begin != std::string_view::npos; begin = text.find('%', begin + 1)) {
-    const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", begin + 1);
-    if (end == std::string_view::npos || text[end] != '%' || end == begin + 1) continue;
-    refuse("{}: names and values of options must not have \"{}\", a word between percent signs", place,
-           text.substr(begin, end + 1 - begin));
-  }
+  if (const std::string_view word = placeholder_in(text); !word.empty())
+    refuse("{}: names and values of options must not have \"{}\", a word between percent signs", place, word);
 }
 
 /// Whether no place that was read before has set the option.

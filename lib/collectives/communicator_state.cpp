@@ -122,16 +122,16 @@ std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call,
 class Communicator::State::PairItems {
  public:
   PairItems(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs) : one_{inputs, outputs} {
-    const std::size_t count = inputs.size() + outputs.size();
-    if (count == 1) return;
-    all_.reserve(count);
+    if (is_single()) return;
+    all_.reserve(inputs.size() + outputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) all_.push_back({inputs.subspan(i, 1), {}});
     for (std::size_t i = 0; i < outputs.size(); ++i) all_.push_back({{}, outputs.subspan(i, 1)});
   }
-  [[nodiscard]] bool is_single() const noexcept { return one_.inputs.size() + one_.outputs.size() == 1; }
   [[nodiscard]] std::span<const Item> items() const noexcept { return is_single() ? std::span(&one_, 1) : all_; }
 
  private:
+  [[nodiscard]] bool is_single() const noexcept { return one_.inputs.size() + one_.outputs.size() == 1; }
+
   Item one_;
   std::vector<Item> all_;
 };

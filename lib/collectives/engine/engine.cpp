@@ -366,7 +366,7 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
 /// Wakes the progress thread if it sleeps. After its last work that thread polls for some milliseconds, so a program
 /// that makes one call after another makes no system call for each of them.
 void Engine::wake_progress_thread() {
-  if (is_progress_asleep_.load(std::memory_order_seq_cst)) work_.notify_one();
+  if (is_progress_asleep_.load(std::memory_order_relaxed)) work_.notify_one();
 }
 
 void Engine::start_progress_thread() {
@@ -650,7 +650,7 @@ void Engine::run_progress(const std::stop_token& stop) {
       MutexLock lock(mutex_);
       is_idle = !has_work();
       if (is_idle && ++idle > looks) {
-        is_progress_asleep_.store(true, std::memory_order_seq_cst);
+        is_progress_asleep_.store(true, std::memory_order_relaxed);
         work_.wait(lock, stop, has_work);
         is_progress_asleep_.store(false, std::memory_order_relaxed);
         idle = 0;

@@ -247,13 +247,7 @@ void PairChannel::advance_voids() {
   std::erase_if(voids_, [&](VoidTransfer& sent) {
     if (transport_.test(sent.transfer)) return true;
     if (Clock::now() - sent.since <= options_.fail_after) return false;
-    try {
-      std::vector<Buffer> buffers(1);
-      buffers.front() = std::move(sent.buffer);
-      transport_.abandon(std::span(&sent.transfer, 1), std::move(buffers));
-    } catch (const std::bad_alloc&) {
-      sent.buffer.leak();
-    }
+    PairOperation::leave(transport_, sent.transfer, std::move(sent.buffer));
     return true;
   });
 }

@@ -129,8 +129,8 @@ class PairChannel {
     std::map<std::int64_t, Failure> refused;        // failures of receives of the other rank, before the send is posted
     std::map<std::int64_t, Failure> withdrawals;    // withdrawn sends whose receive is not posted yet
     std::map<std::int64_t, std::size_t> withdrawn;  // sizes of own withdrawn sends that have no answer yet
-    std::int64_t untold_from =
-        -1;  // receives from this number on may have failed without a refusal to the peer; -1: none
+    // Receives from this number on may have failed without a refusal to the peer; -1: none.
+    std::int64_t untold_from = -1;
     [[nodiscard]] PendingByNumber& pending(Role role) noexcept { return role == Role::send ? sends : receives; }
   };
   /// A transfer without valid data, to a receiver that had accepted.

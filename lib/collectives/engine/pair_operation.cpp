@@ -124,14 +124,18 @@ bool PairOperation::abandon(Transport& transport) noexcept {
     buffer_ = Buffer();
     return false;
   }
+  leave(transport, transfer_, std::move(buffer_));
+  return true;
+}
+
+void PairOperation::leave(Transport& transport, Transfer transfer, Buffer&& buffer) noexcept {
   try {
     std::vector<Buffer> buffers(1);
-    buffers.front() = std::move(buffer_);
-    transport.abandon(std::span(&transfer_, 1), std::move(buffers));
+    buffers.front() = std::move(buffer);
+    transport.abandon(std::span(&transfer, 1), std::move(buffers));
   } catch (const std::bad_alloc&) {
-    buffer_.leak();
+    buffer.leak();
   }
-  return true;
 }
 
 }  // namespace lockstep::detail

@@ -62,6 +62,8 @@ class PairOperation final : public Operation {
   /// in `buffer`.
   [[nodiscard]] static Transfer start_void(Transport& transport, Workspace& workspace, int target, std::size_t bytes,
                                            Buffer& buffer);
+  /// Leaves `transfer` and the buffer that it uses to `transport`. Leaks the buffer if an allocation fails.
+  static void leave(Transport& transport, Transfer transfer, Buffer&& buffer) noexcept;
   /// Stays false if the transfer had no valid data: a control message with the reason ends the operation.
   [[nodiscard]] bool advance(Transport& transport, Workspace& workspace) override;
   [[nodiscard]] std::vector<int> awaited_ranks() const override { return {peer_}; }

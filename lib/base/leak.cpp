@@ -4,6 +4,7 @@
 #include "base/leak.hpp"
 
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 
 #include <vector>
 
@@ -19,10 +20,9 @@ struct Leaked {
 
 void leak(const void* memory) noexcept {
   try {
-    // never destroyed: threads may leak memory while the process ends
-    static Leaked& leaked = *new Leaked;
-    const MutexLock lock(leaked.mutex);
-    leaked.memory.push_back(memory);
+    static NeverDestroyed<Leaked> leaked;  // threads may leak memory while the process ends
+    const MutexLock lock(leaked->mutex);
+    leaked->memory.push_back(memory);
   } catch (...) {  // no memory for the list: the block is leaked anyway, but is not in the list
   }
 }

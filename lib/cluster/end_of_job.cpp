@@ -6,6 +6,7 @@
 #include "base/foreign_exception.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "bindings/mpi/mpi.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -39,8 +40,8 @@ struct Members {
 
 /// Never destroyed, because threads may use communicators while the process ends.
 Members& members() {
-  static Members& all = *new Members;
-  return all;
+  static NeverDestroyed<Members> all;
+  return *all;
 }
 
 std::atomic<bool> is_aborting{false};

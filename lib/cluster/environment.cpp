@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/fork.hpp"
+#include "base/never_destroyed.hpp"
 #include "base/phrases.hpp"
 #include "bindings/mpi/mpi.hpp"
 #include "cluster/rank_state.hpp"
@@ -70,7 +71,7 @@ class SharedOption {
 class Environments {
  public:
   static Environments& all() {
-    static auto* const result = new Environments;  // never destroyed: static objects may be Environments
+    static detail::NeverDestroyed<Environments> result;  // static objects may be Environments
     return *result;
   }
 

@@ -7,6 +7,7 @@
 #include "base/json_writer.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "cluster/files.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/settings.hpp"
@@ -48,7 +49,7 @@ struct Registry {
 
 /// Never destroyed: communicators may be destroyed after static objects.
 Registry& registry() {
-  static Registry* const of_this_process = new Registry;
+  static NeverDestroyed<Registry> of_this_process;
   return *of_this_process;
 }
 

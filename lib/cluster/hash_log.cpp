@@ -7,6 +7,7 @@
 #include "base/fork.hpp"
 #include "base/json_writer.hpp"
 #include "base/log.hpp"
+#include "base/never_destroyed.hpp"
 #include "cluster/files.hpp"
 #include "cluster/launcher.hpp"
 
@@ -52,7 +53,7 @@ struct PresentLog {
 
 /// Never destroyed: communicators may be created after static objects were destroyed.
 PresentLog& present_log() {
-  static auto* const of_this_process = new PresentLog;
+  static NeverDestroyed<PresentLog> of_this_process;
   return *of_this_process;
 }
 

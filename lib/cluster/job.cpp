@@ -4,6 +4,7 @@
 #include "cluster/job.hpp"
 
 #include "base/log.hpp"
+#include "base/never_destroyed.hpp"
 #include "base/phrases.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -24,7 +25,7 @@ struct Current {
 };
 
 Current& current() {
-  static auto* const result = new Current;  // one per process, like MPI; never destroyed
+  static NeverDestroyed<Current> result;  // one per process, like MPI
   return *result;
 }
 

@@ -8,6 +8,7 @@
 #include "base/json_writer.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "cluster/files.hpp"
 #include "cluster/launcher.hpp"
 
@@ -36,7 +37,7 @@ struct Values {
 
 /// Never destroyed: threads may report values at any time.
 Values& values() {
-  static auto* const of_this_process = new Values;
+  static NeverDestroyed<Values> of_this_process;
   return *of_this_process;
 }
 

@@ -3,6 +3,7 @@
 
 #include "cluster/operation_files.hpp"
 
+#include "base/never_destroyed.hpp"
 #include "cluster/end_of_job.hpp"
 
 #include <string>
@@ -17,7 +18,7 @@ struct OpenFiles {
 };
 
 OpenFiles& open_files() {
-  static auto* const result = new OpenFiles;  // never destroyed: the files may be released while the process ends
+  static NeverDestroyed<OpenFiles> result;  // the files may be released while the process ends
   return *result;
 }
 

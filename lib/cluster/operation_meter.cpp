@@ -4,6 +4,7 @@
 #include "cluster/operation_meter.hpp"
 
 #include "base/fork.hpp"
+#include "base/never_destroyed.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -27,7 +28,7 @@ struct Meters {
 
 /// Never destroyed: communicators may be created and destroyed at any time.
 Meters& meters() {
-  static auto* const of_this_process = new Meters;
+  static NeverDestroyed<Meters> of_this_process;
   return *of_this_process;
 }
 

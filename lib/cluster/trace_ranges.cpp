@@ -5,6 +5,7 @@
 
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "base/time_stamp.hpp"
 
 #include <lockstep/cluster/trace.hpp>
@@ -30,7 +31,7 @@ struct Ranges {
 
 /// Never destroyed: threads may end ranges at any time.
 Ranges& ranges() {
-  static auto* const of_this_process = new Ranges;
+  static NeverDestroyed<Ranges> of_this_process;
   return *of_this_process;
 }
 

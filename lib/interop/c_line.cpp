@@ -4,6 +4,7 @@
 #include "interop/c_line.hpp"
 
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 
 #include <exception>
 #include <functional>
@@ -21,7 +22,7 @@ struct Texts {
 
 /// Never destroyed: threads may make calls at any time.
 Texts& texts() {
-  static auto* const of_this_process = new Texts;
+  static detail::NeverDestroyed<Texts> of_this_process;
   return *of_this_process;
 }
 

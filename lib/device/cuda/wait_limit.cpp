@@ -5,6 +5,7 @@
 
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 
 #include <set>
 
@@ -18,7 +19,7 @@ struct Claims {
 
 /// Never destroyed: communicators may be destroyed after static objects.
 Claims& claims() {
-  static Claims* const of_this_process = new Claims;
+  static NeverDestroyed<Claims> of_this_process;
   return *of_this_process;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/leak.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "device/host/memory_resources.hpp"
 #include "device/host/memory_use.hpp"
 
@@ -28,7 +29,7 @@ struct Default {
   bool is_chosen LOCKSTEP_GUARDED_BY(mutex) = false;
 };
 Default& the_default() {
-  static auto* const value = new Default;  // never destroyed: tensors may be created during static destruction
+  static detail::NeverDestroyed<Default> value;  // tensors may be created during static destruction
   return *value;
 }
 

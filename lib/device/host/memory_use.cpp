@@ -5,9 +5,11 @@
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <utility>
@@ -20,8 +22,8 @@ struct Uses {
   MemoryUse* first LOCKSTEP_GUARDED_BY(mutex) = nullptr;  // head of the list of all uses
   std::atomic<std::size_t> count{0};  // number of uses in the list; off by one for each that is being added or removed
 };
-Uses& uses() {
-  static auto* const value = new Uses;  // never destroyed: tensors may be freed during static destruction
+Uses& uses() noexcept {
+  static NeverDestroyed<Uses> value;  // tensors may be freed during static destruction
   return *value;
 }
 

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "base/pause.hpp"
 #include "base/phrases.hpp"
 #include "transport/mpi/context.hpp"
@@ -45,7 +46,7 @@ struct Attempt {
 class Arrivals {
  public:
   static Arrivals& of_this_process() {
-    static auto* const arrivals = new Arrivals;
+    static NeverDestroyed<Arrivals> arrivals;
     return *arrivals;
   }
 

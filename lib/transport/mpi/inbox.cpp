@@ -6,6 +6,7 @@
 #include "base/leak.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "cluster/end_of_job.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -58,8 +59,8 @@ class ClosedEnds final : public JobMember {
 
 /// Never destroyed: if an endpoint still waits for messages when MPI is finalized, its resources are not freed.
 ClosedEnds& closed_ends() {
-  static ClosedEnds& ends = *new ClosedEnds;
-  return ends;
+  static NeverDestroyed<ClosedEnds> ends;
+  return *ends;
 }
 
 [[nodiscard]] bool is_silent(ClosedEnd& end) {

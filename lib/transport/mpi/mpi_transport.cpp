@@ -7,6 +7,7 @@
 #include "base/leak.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "bindings/mpi/mpi.hpp"
 #include "bindings/mpi/pending.hpp"
 #include "cluster/end_of_job.hpp"
@@ -468,8 +469,8 @@ class AbandonedDuplicates {
  public:
   /// Never destroyed: MPI may still write to the memory of a call.
   static AbandonedDuplicates& of_this_process() {
-    static auto& all = *new AbandonedDuplicates;
-    return all;
+    static NeverDestroyed<AbandonedDuplicates> all;
+    return *all;
   }
   void keep(MPI_Comm original, std::unique_ptr<mpi::PendingDuplicate> pending) {
     const MutexLock lock(mutex_);

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "base/processor.hpp"
 #include "device/host/arena.hpp"
 #include "device/host/memory_resources.hpp"
@@ -79,7 +80,7 @@ struct LeftGroups {
   std::list<Remains> remains LOCKSTEP_GUARDED_BY(mutex);
 };
 LeftGroups& left_groups() {
-  static auto* const groups = new LeftGroups;
+  static NeverDestroyed<LeftGroups> groups;
   return *groups;
 }
 

@@ -32,7 +32,7 @@ except ImportError:
     # matplotlib of Debian's package is known to Debian's Python alone
     if os.path.realpath(sys.executable) != os.path.realpath(DEBIAN_PYTHON) and os.access(DEBIAN_PYTHON, os.X_OK):
         os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, *sys.argv])
-    sys.exit("lockstep-plot: matplotlib cannot be imported; install it (Debian package python3-matplotlib)")
+    matplotlib = None  # it draws nothing, but says what it is
 
 # Tableau's colours, which keep apart for most readers; the first call has the first one.
 HUES = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:olive", "tab:cyan", "tab:gray")
@@ -369,7 +369,8 @@ def main():
                                      epilog=__doc__.split("\n\n", 2)[2], formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", metavar="FILE", help="what --json wrote, or - for standard input")
     parser.add_argument("-o", "--output", metavar="PICTURE", help="name that ends in .png, .svg or .pdf (default: FILE.png)")
-    parser.add_argument("--version", action="version", version=f"lockstep-plot, with matplotlib {matplotlib.__version__}")
+    parser.add_argument("--version", action="version",
+                        version=f"lockstep-plot, {f'with matplotlib {matplotlib.__version__}' if matplotlib else 'without matplotlib'}")
     chosen = parser.parse_args()
     if chosen.file is None:
         fail(USAGE, "give the file that --json wrote; --help shows the options")
@@ -378,6 +379,8 @@ def main():
     output = chosen.output or os.path.splitext(chosen.file)[0] + ".png"
     if not output.endswith(FORMATS):
         fail(USAGE, f'-o/--output "{output}": give a name that ends in .png, .svg or .pdf')
+    if matplotlib is None:
+        fail(FAILURE, "matplotlib cannot be imported; install it (Debian package python3-matplotlib)")
     text = read(chosen.file)
     pyplot.rcParams.update(STYLE)
     try:

@@ -18,7 +18,7 @@ from tap import Skip, expect, run_cases  # noqa: E402
 
 program = sys.argv[1]
 folder = tempfile.TemporaryDirectory()
-has_matplotlib = subprocess.run([program, "--version"], capture_output=True, check=False).returncode == 0
+has_matplotlib = b"with matplotlib" in subprocess.run([program, "--version"], capture_output=True, check=False).stdout
 
 ENVIRONMENT = {"version": "0.1.0", "date": "2026-11-25", "cpu": "A & B processor", "ranks": 1, "nodes": 1, "cores_of_node": 8,
                "mpi": "MPICH Version:\t4.0.2", "kernel_target": "AVX2", "gpus": None, "iterations": 20}
@@ -34,8 +34,9 @@ def row(collective, size, op="sum", **other):
             **other}
 
 
-def run(*arguments, text=None):
-    return subprocess.run([program, *arguments], input=text, capture_output=True, text=True, timeout=200, check=False)
+def run(*arguments, text=None, **variables):
+    return subprocess.run([program, *arguments], input=text, capture_output=True, text=True, timeout=200, check=False,
+                          env={**os.environ, **variables})
 
 
 def texts_of(content):
@@ -60,13 +61,25 @@ def shows(content, parts, absent=()):
 
 def refuses(code, parts, *arguments, text=None):
     def case():
-        if not has_matplotlib:
+        if not has_matplotlib and code != 2:
             raise Skip("matplotlib is not installed (Debian package python3-matplotlib)")
         done = run(*arguments, text=text)
         expect(done.returncode == code and done.stderr.startswith(("lockstep-plot: ", "usage: ")), f"{done.returncode}: {done.stderr}")
         expect(not [part for part in parts if part not in done.stderr], f"not all of {parts} in {done.stderr}")
 
     return case
+
+
+def says_what_it_is_without_matplotlib():
+    with open(os.path.join(folder.name, "matplotlib.py"), "w", encoding="utf-8") as file:
+        file.write("raise ImportError\n")
+    without = {"PYTHONPATH": folder.name}
+    done = run("--help", **without)
+    expect(done.returncode == 0 and "PICTURE" in done.stdout, done.stderr)
+    done = run("--version", **without)
+    expect(done.stdout == "lockstep-plot, without matplotlib\n", done.stdout + done.stderr)
+    done = run("-", "-o", os.path.join(folder.name, "none.svg"), text=json.dumps(TRAINING), **without)
+    expect(done.returncode == 1 and "python3-matplotlib" in done.stderr, done.stderr)
 
 
 def names_the_picture_after_the_file():
@@ -100,6 +113,7 @@ sys.exit(run_cases([
                               "(MPI: one by one)", "buckets", "0"])),
     ("a training", shows(TRAINING, ["mlp with adam, 2 ranks, 3 replicas", "parameters 0x1", "loss", "test accuracy", "0.7500", "0.8750"])),
     ("the picture is named after the file", names_the_picture_after_the_file),
+    ("no matplotlib", says_what_it_is_without_matplotlib),
     ("no file", refuses(2, ["--json"])),
     ("standard input without a name", refuses(2, ["-o PICTURE"], "-", text="{}")),
     ("another format", refuses(2, ['"x.gif"', ".png, .svg or .pdf"], "-", "-o", "x.gif", text="{}")),

@@ -233,6 +233,7 @@ class Job {
       if (dies(rank) && outcome(rank).fault_at) has_left_ = true;
     }
     look_at_outputs();
+    are_stops_over_ = true;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) virtual_time::continue_group(group_of(rank));
     await([this](int rank) { return has_ended(rank); });
     may_recover_ = true;
@@ -509,8 +510,10 @@ class Job {
     complete(rank);
   }
 
-  /// The part of a fault that comes before the operation, or the creation.
+  /// The part of a fault that comes before the operation, or the creation. A rank that has been let go on stops no
+  /// more.
   void begin_fault(const Fault& fault) {
+    if (stops(fault.rank) && are_stops_over_) return;
     if (!stops(fault.rank) && fault.kind != FaultKind::lacks_memory) outcome(fault.rank).fault_at = virtual_time::now();
     say(fault.rank, "{}", describe(scenario_, fault));
     const auto group = static_cast<std::size_t>(group_of(fault.rank));
@@ -588,6 +591,7 @@ class Job {
   // exactly one thread runs at a time
   std::vector<char> has_ended_;
   std::vector<std::deque<Begun>> begun_;  // by rank
+  bool are_stops_over_ = false;
   bool may_recover_ = false;
   bool has_left_ = false;
   int at_end_ = 0;

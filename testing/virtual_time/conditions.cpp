@@ -26,6 +26,7 @@ VIRTUAL_TIME_REAL(pthread_cond_clockwait);
 int wait_for(Scheduler& run, pthread_cond_t* condition, pthread_mutex_t* mutex, Time deadline) {
   const int unlocked = unlock(mutex);  // keeps its turn, so that no signal is lost in between
   if (unlocked != 0) return unlocked;
+  if (self->lent == mutex) self->lent = nullptr;
   const bool is_woken = run.block(condition, deadline);
   const int locked = pthread_mutex_lock(mutex);
   if (locked != 0) return locked;

@@ -60,6 +60,15 @@ int repeat(Scheduler& run, const void* object, Time deadline, const Attempt& att
   }
 }
 
+/// The attempt to lock `mutex`.
+auto locking(Scheduler& run, pthread_mutex_t* mutex) {
+  return [&run, mutex] {
+    const int result = real_pthread_mutex_trylock(mutex);
+    if (result == EBUSY) run.lend(mutex, mutex->__data.__owner);
+    return result;
+  };
+}
+
 int wait_for(Scheduler& run, sem_t* semaphore, Time deadline) {
   const int result = repeat(run, semaphore, deadline, [semaphore] {
     if (real_sem_trywait(semaphore) == 0) return 0;
@@ -119,19 +128,19 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   Scheduler* const run = active();
   if (run == nullptr) return real_pthread_mutex_lock(mutex);
   run->delay();
-  return repeat(*run, mutex, never, [mutex] { return real_pthread_mutex_trylock(mutex); });
+  return repeat(*run, mutex, never, locking(*run, mutex));
 }
 
 int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* time) noexcept {
   Scheduler* const run = active();
   if (run == nullptr) return real_pthread_mutex_timedlock(mutex, time);
-  return repeat(*run, mutex, deadline_of(CLOCK_REALTIME, time), [mutex] { return real_pthread_mutex_trylock(mutex); });
+  return repeat(*run, mutex, deadline_of(CLOCK_REALTIME, time), locking(*run, mutex));
 }
 
 int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* time) noexcept {
   Scheduler* const run = active();
   if (run == nullptr) return real_pthread_mutex_clocklock(mutex, clock, time);
-  return repeat(*run, mutex, deadline_of(clock, time), [mutex] { return real_pthread_mutex_trylock(mutex); });
+  return repeat(*run, mutex, deadline_of(clock, time), locking(*run, mutex));
 }
 
 int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
@@ -140,7 +149,10 @@ int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
 
 int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   const int result = unlock(mutex);
-  if (Scheduler* const run = active()) run->delay();
+  if (Scheduler* const run = active()) {
+    run->take_back(mutex);
+    run->delay();
+  }
   return result;
 }
 

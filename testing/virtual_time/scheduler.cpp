@@ -125,6 +125,20 @@ bool Scheduler::block(const void* address, Time deadline) {
   return !thread.timed_out;
 }
 
+void Scheduler::lend(const void* mutex, pid_t holder) noexcept {
+  for (std::size_t i = 0; i < used_; ++i) {
+    Thread& thread = threads_[i];
+    if (thread.group != self->group && is_alive(thread) && thread.id.load(std::memory_order_relaxed) == holder)
+      thread.lent = mutex;
+  }
+}
+
+void Scheduler::take_back(const void* mutex) {
+  if (self->lent != mutex) return;
+  self->lent = nullptr;
+  if (is_stopped(*self)) preempt();
+}
+
 int Scheduler::wake(const void* address, int count) {
   int woken = 0;
   while (woken < count && blocked_ > 0) {
@@ -181,6 +195,7 @@ Thread* Scheduler::add_thread() {
     thread.id.store(0, std::memory_order_relaxed);
     thread.is_detached = false;
     thread.exit_rounds = 0;
+    thread.lent = nullptr;
     thread.signal.store(Thread::wait, std::memory_order_relaxed);
     used_ = std::max(used_, i + 1);
     return &thread;

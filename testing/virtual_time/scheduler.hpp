@@ -38,6 +38,8 @@ struct Thread {
   pollfd* descriptors = nullptr;  // for which the thread waits
   nfds_t count_descriptors = 0;
 
+  const void* lent = nullptr;  // a mutex that the thread holds, and for which a thread of another group waits
+
   Time wait_begin = -1;              // the first pause of the current loop of pauses; -1 outside of one
   std::uint32_t last_pause = 0;      // number of the last pause of this loop
   std::uint32_t clock_readings = 0;  // since the last turn began
@@ -85,6 +87,11 @@ class Scheduler {
   /// Makes up to `count` threads ready that wait for `address`, in the order in which they began to wait. Returns their
   /// number.
   int wake(const void* address, int count = std::numeric_limits<int>::max());
+  /// The calling thread waits for `mutex`, which the thread `holder` of the system holds. If that thread belongs to
+  /// another group, it runs until it releases `mutex`, even if its group is stopped: processes share no such mutex.
+  void lend(const void* mutex, pid_t holder) noexcept;
+  /// The calling thread has released `mutex`.
+  void take_back(const void* mutex);
   /// Blocks the calling thread until one of the descriptors is ready, or `deadline` is reached.
   void block_on_descriptors(pollfd* descriptors, nfds_t count, Time deadline);
   /// A pause in a loop that waits: its duration doubles from pause to pause, up to 16 ms. `number` counts the pauses of
@@ -118,7 +125,9 @@ class Scheduler {
   [[noreturn]] void fail_from_outside(const char* reason);
 
  private:
-  [[nodiscard]] bool is_stopped(const Thread& thread) noexcept { return group(thread.group).is_stopped(); }
+  [[nodiscard]] bool is_stopped(const Thread& thread) noexcept {
+    return group(thread.group).is_stopped() && thread.lent == nullptr;
+  }
   void make_ready(Thread& thread, bool timed_out) noexcept;
   void move_if_processor_is_busy() noexcept;
   void give_turn_away(Thread& self);

@@ -353,6 +353,34 @@ TEST(Groups, are_those_of_the_creating_thread_and_stop_after_a_number_of_turns) 
   EXPECT_EQ(virtual_time::group(), 0);
 }
 
+TEST(Groups, that_are_stopped_release_a_mutex_for_which_another_group_waits) {
+  VirtualRun run;
+  std::mutex mutex;
+  int steps = 0;
+  std::jthread member([&] {
+    virtual_time::join_group(4);
+    {
+      const std::lock_guard lock(mutex);
+      virtual_time::stop_group(4);
+      steps = 1;
+      std::this_thread::sleep_for(1s);
+    }
+    steps = 2;
+  });
+  std::this_thread::sleep_for(5s);
+  EXPECT_EQ(steps, 0);
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(steps, 1);
+    EXPECT_EQ(virtual_time::now(), 6s);
+  }
+  std::this_thread::sleep_for(5s);
+  EXPECT_EQ(steps, 1);
+  virtual_time::continue_group(4);
+  member.join();
+  EXPECT_EQ(steps, 2);
+}
+
 TEST(Groups, that_stop_themselves_go_on_where_they_were) {
   VirtualRun run;
   std::jthread member([] {

@@ -111,7 +111,8 @@ std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call,
                                                                const ReduceOptions& how) {
   const detail::EngineCall target{*engine, how.where};
   return detail::propagate(target, [&] {
-    auto state = std::make_unique<Request::State>(engine, acquire_logged(call, items, how), items);
+    detail::OperationUse use(acquire_logged(call, items, how));
+    auto state = std::make_unique<Request::State>(engine, std::move(use), [&] { return detail::blocks_of(items); });
     engine->post_async(state->use.operation());
     return state;
   });
@@ -187,32 +188,33 @@ std::shared_ptr<detail::PairOperation> Communicator::State::acquire_pair(const C
   return made;
 }
 
+static std::shared_ptr<detail::PairOperation> pair_in(const detail::OperationUse& use) {
+  return std::static_pointer_cast<detail::PairOperation>(use.operation());
+}
+
 std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
                                                                std::span<const ConstTensorView> inputs,
                                                                std::span<const TensorView> outputs,
                                                                const ReduceOptions& how) {
   return tell_peer(call, how, [&](detail::PairOperation::Role role) {
     const PairItems pair(inputs, outputs);
-    const auto acquired = acquire_pair(call, role, pair.items(), how);
-    auto state = std::make_unique<Request::State>(engine, acquired, pair.items());
-    engine->post_pair(acquired, detail::Progress::by_thread);
+    detail::OperationUse use(acquire_pair(call, role, pair.items(), how));
+    auto state =
+        std::make_unique<Request::State>(engine, std::move(use), [&] { return detail::blocks_of(pair.items()); });
+    static_cast<void>(engine->post_pair(pair_in(state->use), detail::Progress::by_thread));
     return state;
   });
 }
 
 void Communicator::State::run_pair(const Call& call, std::span<const ConstTensorView> inputs,
                                    std::span<const TensorView> outputs, const ReduceOptions& how) {
-  const detail::OperationUse use(tell_peer(call, how, [&](detail::PairOperation::Role role) {
-    auto acquired = acquire_pair(call, role, PairItems(inputs, outputs).items(), how);
-    try {
-      engine->post_pair(acquired, detail::Progress::by_waiting);
-    } catch (...) {
-      acquired->release();
-      throw;
-    }
-    return std::shared_ptr<detail::Operation>(std::move(acquired));
-  }));
-  engine->wait(*use.operation());
+  detail::AwaitedMessage awaited;
+  const detail::OperationUse use = tell_peer(call, how, [&](detail::PairOperation::Role role) {
+    detail::OperationUse acquired(acquire_pair(call, role, PairItems(inputs, outputs).items(), how));
+    awaited = engine->post_pair(pair_in(acquired), detail::Progress::by_waiting);
+    return acquired;
+  });
+  engine->wait(*use.operation(), awaited);
 }
 
 bool Communicator::State::is_carried(const Call& call, const detail::Descriptor& descriptor,

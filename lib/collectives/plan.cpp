@@ -131,15 +131,8 @@ void Plan::run() {
 Request Plan::run_async() {
   State::require(state_.get());
   return detail::propagate(*state_->engine, [this] {
-    detail::MemoryBlocks blocks = state_->buffers;
-    const std::shared_ptr<detail::Operation> operation = state_->next();
-    std::unique_ptr<Request::State> state;
-    try {
-      state = std::make_unique<Request::State>(state_->engine, operation, std::move(blocks));
-    } catch (...) {  // out of memory: the plan can be run again
-      operation->release();
-      throw;
-    }
+    detail::OperationUse use(state_->next());
+    auto state = std::make_unique<Request::State>(state_->engine, std::move(use), [this] { return state_->buffers; });
     state->engine->post_async(state->use.operation());
     return Request(std::move(state));
   });

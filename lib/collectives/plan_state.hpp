@@ -21,7 +21,7 @@ struct Plan::State {
   std::function<std::shared_ptr<detail::Operation>()> make;
   std::function<void(detail::Operation&)> log;   // makes the next run write to the hash log; may be null
   std::shared_ptr<detail::Operation> operation;  // null before the first run, if the plan is for tensors on GPUs
-  detail::MemoryBlocks buffers;
+  std::vector<detail::MemoryBlock> buffers;
   /// A tensor of the plan that is in the arena, which detects when the tensor is freed.
   struct ArenaBuffer {
     detail::MemoryBlock block;

@@ -12,20 +12,14 @@
 
 namespace lockstep {
 
-detail::MemoryBlocks detail::blocks_of(std::span<const Item> items) {
+std::vector<detail::MemoryBlock> detail::blocks_of(std::span<const Item> items) {
   std::vector<MemoryBlock> blocks;
   const auto add = [&](const ConstTensorView& view) { blocks.push_back({view.data, view.byte_count()}); };
   for (const Item& item : items) {
     std::for_each(item.inputs.begin(), item.inputs.end(), add);
     std::for_each(item.outputs.begin(), item.outputs.end(), add);
   }
-  return std::make_shared<const std::vector<MemoryBlock>>(std::move(blocks));
-}
-
-detail::MemoryBlocks detail::blocks_in(Operation& acquired, std::span<const Item> items) {
-  OperationMemory& kept = acquired.memory();
-  if (kept.blocks == nullptr) kept.blocks = blocks_of(items);
-  return kept.blocks;
+  return blocks;
 }
 
 Request::Request() noexcept = default;

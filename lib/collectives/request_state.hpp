@@ -20,23 +20,16 @@ namespace lockstep {
 namespace detail {
 
 /// Memory blocks of the views of `items`.
-[[nodiscard]] MemoryBlocks blocks_of(std::span<const Item> items);
-/// As blocks_of, but stored in `acquired`, whose items are the same in each run.
-[[nodiscard]] MemoryBlocks blocks_in(Operation& acquired, std::span<const Item> items);
+[[nodiscard]] std::vector<MemoryBlock> blocks_of(std::span<const Item> items);
 
 }  // namespace detail
 
 struct Request::State {
-  /// `acquired` is not posted yet; it reads and writes `blocks`.
-  State(std::shared_ptr<detail::Engine> with, const std::shared_ptr<detail::Operation>& acquired,
-        detail::MemoryBlocks blocks)
-      : engine(std::move(with)), use(acquired), memory(std::make_shared<User>(engine, acquired), std::move(blocks)) {}
-  /// As above, with the blocks of `items` and the memory user that `acquired` stores.
-  State(std::shared_ptr<detail::Engine> with, const std::shared_ptr<detail::Operation>& acquired,
-        std::span<const Item> items)
-      : engine(std::move(with)),
-        use(acquired),
-        memory(user_of(engine, acquired), detail::blocks_in(*acquired, items)) {}
+  /// `acquired` is not posted yet. In each run it reads and writes the blocks that the first run has got from
+  /// `blocks()`. If an allocation fails, `acquired` is released, or stays the caller's.
+  template <class Blocks>
+  State(std::shared_ptr<detail::Engine> with, detail::OperationUse&& acquired, const Blocks& blocks)
+      : engine(std::move(with)), use(std::move(acquired)), memory(memory_of(engine, use.operation(), blocks)) {}
 
   std::shared_ptr<detail::Engine> engine;  ///< null after Request::when_complete
   detail::OperationUse use;
@@ -63,11 +56,15 @@ struct Request::State {
     std::weak_ptr<detail::Operation> operation_;  // weak: the operation owns this object
   };
 
-  static std::shared_ptr<detail::MemoryUser> user_of(const std::shared_ptr<detail::Engine>& engine,
-                                                     const std::shared_ptr<detail::Operation>& acquired) {
-    detail::OperationMemory& kept = acquired->memory();
-    if (kept.user == nullptr) kept.user = std::make_shared<User>(engine, acquired);
-    return kept.user;
+  template <class Blocks>
+  static const detail::UsedMemory& memory_of(const std::shared_ptr<detail::Engine>& engine,
+                                             const std::shared_ptr<detail::Operation>& acquired, const Blocks& blocks) {
+    detail::UsedMemory& kept = acquired->memory();
+    if (kept.user == nullptr) {
+      kept.blocks = blocks();
+      kept.user = std::make_shared<User>(engine, acquired);
+    }
+    return kept;
   }
 };
 

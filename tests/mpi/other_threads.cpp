@@ -98,6 +98,34 @@ void wait_on_another_thread(const Communicator& communicator) {
   expect(values[999] == 2.0F, "the request is unchanged after wait() was refused");
 }
 
+/// Requests that are complete are waited for on another thread while others are under way.
+void wait_for_complete_requests_on_another_thread(const Communicator& communicator) {
+  constexpr int count = 40;
+  std::vector<std::vector<float>> values(count, std::vector<float>(1000, 1.0F));
+  std::vector<Request> requests;
+  for (std::vector<float>& each : values) requests.push_back(communicator.all_reduce_async(each, ReduceOp::sum));
+  communicator.barrier();
+  std::vector<float> late(1000, 1.0F);
+  Request under_way = communicator.all_reduce_async(late, ReduceOp::sum);
+  on_another_thread([&] {
+    for (Request& each : requests) each.wait();
+  });
+  under_way.wait();
+  expect(values[count - 1][999] == 2.0F && late[999] == 2.0F, "operations are complete");
+}
+
+void release_plan_on_another_thread(const Communicator& communicator) {
+  std::vector<float> values(1000, 1.0F);
+  lockstep::Plan plan = communicator.prepare_all_reduce(values, ReduceOp::sum);
+  for (int round = 0; round < 3; ++round) {
+    std::optional<Request> request(plan.run_async());
+    on_another_thread([&] { request.reset(); });
+    communicator.barrier();
+    plan.run();  // its previous run is complete
+  }
+  expect(values[999] == 64.0F, "a plan can be run again after its request was destroyed on another thread");
+}
+
 void destroy_request_on_another_thread(const Communicator& communicator) {
   std::vector<float> values(1000, 1.0F);
   std::optional<Request> request(communicator.all_reduce_async(values, ReduceOp::sum));
@@ -141,6 +169,8 @@ int main(int argc, char** argv) {
     const lockstep::Environment environment(argc, argv);
     const Communicator communicator = lockstep::world_communicator();
     wait_on_another_thread(communicator);
+    wait_for_complete_requests_on_another_thread(communicator);
+    release_plan_on_another_thread(communicator);
     destroy_request_on_another_thread(communicator);
     refuse_message_on_another_thread(communicator);
     std::optional<Communicator> without_operations(communicator.duplicate({}));

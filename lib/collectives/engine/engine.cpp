@@ -355,11 +355,12 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
     post(operation);
     return;
   }
+  require_caller(*operation);
   {
     const MutexLock lock(mutex_);
     start_progress_thread();  // before the post, since the start can throw
+    enqueue(operation);
   }
-  post(operation);
   wake_progress_thread();
 }
 
@@ -376,14 +377,20 @@ void Engine::start_progress_thread() {
                                          [this](const std::stop_token& stop) { run_progress(stop); });
 }
 
-void Engine::post_pair(const std::shared_ptr<PairOperation>& operation, Progress progress) {
+AwaitedMessage Engine::post_pair(std::shared_ptr<PairOperation> operation, Progress progress) {
   require_caller(*operation);
   {
     const MutexLock lock(mutex_);
-    if (progress == Progress::by_thread && transport_->has_free_threads()) start_progress_thread();
-    pairs_.post(operation);
+    if (progress == Progress::by_waiting) {
+      const PairOperation& posted = *operation;
+      pairs_.post(std::move(operation));
+      return pairs_.awaited(posted);
+    }
+    if (transport_->has_free_threads()) start_progress_thread();
+    pairs_.post(std::move(operation));
   }
-  if (progress == Progress::by_thread) wake_progress_thread();
+  wake_progress_thread();
+  return {};
 }
 
 void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& text,
@@ -402,12 +409,20 @@ bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) 
   return wait_since(measures_ ? time_stamp() : 0, operation, until);
 }
 
+void Engine::wait(Operation& operation, const AwaitedMessage& awaited) {
+  static_cast<void>(wait_since(measures_ ? time_stamp() : 0, operation, std::nullopt, awaited));
+}
+
 /// As `wait`; the trace shows that this thread has waited since the time stamp `begin`.
-bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until) {
+bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until,
+                        AwaitedMessage awaited) {
   const MeasuredWait measured(*this, operation, begin);
   const CountedWait counted(waiting_callers_);
-  const bool is_message = operation.descriptor().traits().is_message();
-  if (is_message && !until && await_message(static_cast<const PairOperation&>(operation))) return true;
+  if (!until) {
+    const bool is_message = operation.descriptor().traits().is_message();
+    if (is_message ? await_message(static_cast<const PairOperation&>(operation), awaited) : await_collective(operation))
+      return true;
+  }
   Backoff backoff(spins_);
   while (!test(operation)) {
     if (until && Clock::now() >= *until) return false;
@@ -418,15 +433,11 @@ bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional
 
 /// Waits for a message in shared memory by polling its slot, without the lock, the clock and control messages. Returns
 /// true if the message is complete without an error; false if the caller must wait in the usual way.
-bool Engine::await_message(const PairOperation& message) {
+bool Engine::await_message(const PairOperation& message, AwaitedMessage awaited) {
   if (is_forked_copy()) return false;
-  AwaitedMessage awaited;
-  {
+  if (awaited.state == nullptr) {
     const MutexLock lock(mutex_);
-    if (message.is_done()) {
-      drive_sometimes();
-      return message.error() == nullptr;
-    }
+    if (completes_message(message)) return true;
     awaited = pairs_.awaited(message);
   }
   if (awaited.state == nullptr) return false;
@@ -435,18 +446,48 @@ bool Engine::await_message(const PairOperation& message) {
     if (!backoff.spin()) return false;
   }
   const MutexLock lock(mutex_);
+  return completes_message(message);
+}
+
+/// Whether `message` is complete without an error, after the other rank has done its part in shared memory.
+bool Engine::completes_message(const PairOperation& message) {
   if (!transport_->is_alive()) return false;
-  make_progress_on_pairs([&]() LOCKSTEP_REQUIRES(mutex_) { pairs_.advance_at_once(message); });
+  if (!message.is_done()) make_progress_on_pairs([&]() LOCKSTEP_REQUIRES(mutex_) { pairs_.advance_at_once(message); });
   if (!message.is_done() || message.error() != nullptr) return false;
   drive_sometimes();
   return true;
 }
 
-/// While a thread waits, the progress thread does not drive the engine. Therefore every 16th message drives it, so that
-/// other operations make progress.
+/// Advances the queue up to `operation` without the clock and control messages, which are not necessary as long as all
+/// ranks arrive in time. The ranks agree in shared memory; data that does not move there is left to the usual wait.
+/// Returns true if `operation` is complete without an error; false if the caller must wait in the usual way.
+bool Engine::await_collective(const Operation& operation) {
+  if (!has_node_group_ || is_forked_copy()) return false;
+  const MutexLock lock(mutex_);
+  if (!transport_->is_alive()) return false;
+  Backoff backoff(spins_);
+  while (!operation.is_done()) {
+    if (queue_.is_empty() || !epoch_.is_sound() || untold_) return false;
+    try {
+      if (advance_head()) continue;
+    } catch (const std::exception& error) {
+      stop_head(error);
+      return false;
+    }
+    const Operation& head = queue_.head();
+    if ((head.is_agreed() && head.uses_transfers()) || !backoff.spin()) return false;
+  }
+  if (operation.error() != nullptr) return false;
+  if (!kept_.empty()) release_kept();
+  drive_sometimes();
+  return true;
+}
+
+/// While a thread waits, the progress thread does not drive the engine. Therefore every 16th wait that has not driven
+/// it does so, so that other operations make progress.
 void Engine::drive_sometimes() {
-  constexpr unsigned messages_before_drive = 16;
-  if (++messages_at_once_ % messages_before_drive == 0) drive();
+  constexpr unsigned waits_before_drive = 16;
+  if (++waits_at_once_ % waits_before_drive == 0 && this_thread_may_call()) drive();
 }
 
 bool Engine::wait_for_streams(Operation& operation) {
@@ -500,6 +541,7 @@ void Engine::when_done(const std::shared_ptr<Operation>& operation, std::functio
     const MutexLock lock(mutex_);
     start_progress_thread();
     continuations_.push_back({operation, std::move(callback)});
+    has_callbacks_.store(true, std::memory_order_relaxed);
   }
   work_.notify_one();
 }
@@ -524,6 +566,7 @@ std::list<Engine::Continuation> Engine::take_continuations() noexcept {
     }
     one = next;
   }
+  has_callbacks_.store(!continuations_.empty(), std::memory_order_relaxed);
   return done;
 }
 
@@ -584,7 +627,7 @@ std::unique_ptr<NewGroup> Engine::begin_group() {
 /// the queue in its present state, or has failed.
 bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   const MutexLock lock(mutex_);
-  const bool may_run = has_node_group_ || (pairs_.is_empty() && transport_->is_alive());
+  const bool may_run = transport_->is_alive() && (has_node_group_ || pairs_.is_empty());
   if (!may_run || !queue_.is_empty() || !epoch_.is_sound()) {
     enqueue(operation);
     return false;
@@ -644,6 +687,12 @@ void Engine::run_progress(const std::stop_token& stop) {
     return !queue_.is_empty() || !pairs_.is_empty() || !continuations_.empty();
   };
   for (int idle = 0; !stop.stop_requested();) {
+    // a thread that waits does the same work; two threads would take the lock, and a core, from each other
+    if (waiting_callers_.load(std::memory_order_relaxed) != 0 && !has_callbacks_.load(std::memory_order_relaxed)) {
+      idle = 0;
+      backoff.pause_in_background();
+      continue;
+    }
     std::list<Continuation> done;
     bool is_idle = false;
     {
@@ -656,7 +705,6 @@ void Engine::run_progress(const std::stop_token& stop) {
         idle = 0;
         is_idle = !has_work();
       }
-      // a thread that waits does the same work; two threads would take the lock, and a core, from each other
       if (!is_idle && waiting_callers_.load(std::memory_order_relaxed) == 0) drive();
       done = take_continuations();
     }
@@ -754,23 +802,7 @@ void Engine::drive_head() {
     options_.family->answer_for(
         *this, {queue_.text_of(head), watchdog_.has_waited_long(), watchdog_.missing_ranks(epoch_.number())});
   }
-  bool is_done = false;
-  if (!head.is_agreed()) {
-    if (!agreement_->is_open()) {
-      queue_.place(head);
-      agreement_->open(epoch_.number(), queue_.sequence(), head);
-    }
-    if (agreement_->advance()) {
-      conclude_agreement();
-      if (!head.is_agreed()) return;
-      watchdog_.restart();
-    }
-  }
-  if (head.is_agreed()) is_done = head.advance(*transport_, workspace_);
-  if (is_done) {
-    finish_head(error_of(head));
-    return;
-  }
+  if (advance_head()) return;
   const auto gone = presence_.failure_of_head(epoch_.number(), watchdog_.last_driven());
   const auto timeout = gone ? std::nullopt : watchdog_.check(epoch_.number());
   if (!gone && !timeout) return;
@@ -787,6 +819,23 @@ void Engine::drive_head() {
   epoch_.end_everywhere(gone ? *gone : *timeout);
 }
 
+/// Returns whether the head has ended.
+bool Engine::advance_head() {
+  Operation& head = queue_.head();
+  if (!head.is_agreed()) {
+    if (!agreement_->is_open()) {
+      queue_.place(head);
+      agreement_->open(epoch_.number(), queue_.sequence(), head);
+    }
+    if (!agreement_->advance()) return false;
+    if (!conclude_agreement()) return true;
+    watchdog_.restart();
+  }
+  if (!head.advance(*transport_, workspace_)) return false;
+  finish_head(error_of(head));
+  return true;
+}
+
 bool Engine::follow_others() {
   std::optional<Failure> failure = epoch_.end_elsewhere(queue_.sequence());
   if (!failure) return false;
@@ -801,15 +850,17 @@ bool Engine::follow_others() {
   return true;
 }
 
-void Engine::conclude_agreement() {
+/// Starts the head if the ranks agree. Otherwise ends it, and returns false.
+bool Engine::conclude_agreement() {
   agreement_->close();
   if (!agreement_->all_agree()) {
     reached(Mark::calls_differ);
     finish_head(mismatch());
-    return;
+    return false;
   }
   queue_.agree_on_head();
   queue_.head().start(*transport_, workspace_);
+  return true;
 }
 
 SharedError Engine::mismatch() const {

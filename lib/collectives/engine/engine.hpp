@@ -77,8 +77,8 @@ class Engine final : private JobMember {
   /// As `post`. If the transport permits calls of any thread, the progress thread drives `operation`.
   void post_async(const std::shared_ptr<Operation>& operation);
   /// Starts a send or receive between two ranks. Progress::by_thread starts the progress thread if the transport
-  /// permits calls of any thread.
-  void post_pair(const std::shared_ptr<PairOperation>& operation, Progress progress);
+  /// permits calls of any thread. Progress::by_waiting returns what `wait` needs; the other returns nothing.
+  AwaitedMessage post_pair(std::shared_ptr<PairOperation> operation, Progress progress);
   /// This rank does not make its next send to `rank` or its next receive from `rank`, as `role` says: the matching call
   /// of `rank` fails with `text`.
   void refuse_pair(PairOperation::Role role, int rank, const std::string& text, const std::source_location& where);
@@ -92,6 +92,9 @@ class Engine final : private JobMember {
   /// Drives until `operation` is done, at most until the time `until`. Returns whether `operation` is done. Throws the
   /// error of `operation` if it has failed.
   bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
+  /// Drives until `operation`, a send or receive for which `post_pair` has returned `awaited`, is done. Throws its
+  /// error if it has failed.
+  void wait(Operation& operation, const AwaitedMessage& awaited);
   /// Drives until `operation` is done, or until all its remaining work is enqueued on CUDA streams. Returns whether
   /// `operation` is done. Throws the error of `operation` if it has failed.
   [[nodiscard]] bool wait_for_streams(Operation& operation);
@@ -183,9 +186,12 @@ class Engine final : private JobMember {
   void require_caller(const Operation& operation) const;
   void run_progress(const std::stop_token& stop);
 
-  bool wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until = std::nullopt);
+  bool wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until = std::nullopt,
+                  AwaitedMessage awaited = {});
   [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
-  [[nodiscard]] bool await_message(const PairOperation& message);
+  [[nodiscard]] bool await_message(const PairOperation& message, AwaitedMessage awaited);
+  [[nodiscard]] bool completes_message(const PairOperation& message) LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] bool await_collective(const Operation& operation);
   void drive_sometimes() LOCKSTEP_REQUIRES(mutex_);
   void receive_if_late() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] bool is_aborted() const LOCKSTEP_REQUIRES(mutex_);
@@ -200,7 +206,8 @@ class Engine final : private JobMember {
   void make_progress_on_pairs(const Function& make_progress) LOCKSTEP_REQUIRES(mutex_);
   void drive_head() LOCKSTEP_REQUIRES(mutex_);
   void end_without_mpi() LOCKSTEP_REQUIRES(mutex_);
-  void conclude_agreement() LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] bool advance_head() LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] bool conclude_agreement() LOCKSTEP_REQUIRES(mutex_);
   void finish_head(const SharedError& error) LOCKSTEP_REQUIRES(mutex_);
   /// Ends the epoch on all ranks, because progress on the head has thrown `error`. If an allocation fails in it, it
   /// does not throw, since the pending operation still uses the caller's memory: the next `drive` ends the epoch, with
@@ -260,8 +267,8 @@ class Engine final : private JobMember {
   Clock::time_point last_at_once_ LOCKSTEP_GUARDED_BY(mutex_){};  ///< begin of the last operation of `run_at_once`
   std::atomic<bool> knows_failures_{false};  // whether an exception may count as propagated; written under mutex_
 
-  // Number of messages that await_message has completed without `drive`.
-  unsigned messages_at_once_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
+  // Number of operations that await_message and await_collective have completed without `drive`.
+  unsigned waits_at_once_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
   // Whether the progress thread sleeps until it is woken. Written under mutex_. It is read after a post, which is also
   // under mutex_: a post either precedes the last check for work, or sees this flag.
   std::atomic<bool> is_progress_asleep_{false};
@@ -269,6 +276,7 @@ class Engine final : private JobMember {
 
   // by the time of when_done; a list, so that the progress thread allocates nothing when it takes some
   std::list<Continuation> continuations_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::atomic<bool> has_callbacks_{false};  // whether continuations_ has any; written under mutex_
   std::vector<Kept> kept_ LOCKSTEP_GUARDED_BY(mutex_);
   bool has_warned_of_thread_ LOCKSTEP_GUARDED_BY(mutex_) = false;
   bool is_left_ LOCKSTEP_GUARDED_BY(mutex_) = false;  // the last owner is gone, but MPI_Finalize must end this engine

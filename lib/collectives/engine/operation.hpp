@@ -64,12 +64,6 @@ class EndObserver {
   virtual void on_end(std::uint64_t epoch, std::int64_t sequence, const Error* error) noexcept = 0;
 };
 
-/// Memory user and memory blocks of an operation, which requests reuse from run to run.
-struct OperationMemory {
-  std::shared_ptr<MemoryUser> user;
-  MemoryBlocks blocks;
-};
-
 /// One operation. Unless stated otherwise, its functions are called under the engine's lock. In one *run*, the
 /// operation is acquired, posted, agreed on by the ranks, started, and advanced until it is done or abandoned. A
 /// reusable operation has one run after the other.
@@ -148,8 +142,9 @@ class Operation {
     error_ = nullptr;
     return true;
   }
-  /// Memory user and blocks of this operation. Only the holder of the acquired operation calls this.
-  [[nodiscard]] OperationMemory& memory() noexcept { return memory_; }
+  /// The memory that the operation uses, which requests store here for all runs. Only the holder of the acquired
+  /// operation calls this.
+  [[nodiscard]] UsedMemory& memory() noexcept { return memory_; }
   void release() noexcept { in_use_.store(false, std::memory_order_release); }
 
   /// Sets the timeout of this call; zero: the communicator's timeout applies. Called before the operation is posted.
@@ -223,16 +218,19 @@ class Operation {
   std::chrono::milliseconds warn_after_{0};
   SharedError error_;
   std::unique_ptr<EndObserver> observer_;
-  OperationMemory memory_;
+  UsedMemory memory_;
 };
 
 /// Holds an acquired operation; the destructor releases the operation.
 class OperationUse {
  public:
   explicit OperationUse(std::shared_ptr<Operation> acquired) noexcept : operation_(std::move(acquired)) {}
+  OperationUse(OperationUse&&) noexcept = default;
   OperationUse(const OperationUse&) = delete;
   OperationUse& operator=(const OperationUse&) = delete;
-  ~OperationUse() { operation_->release(); }
+  ~OperationUse() {
+    if (operation_ != nullptr) operation_->release();
+  }
   [[nodiscard]] const std::shared_ptr<Operation>& operation() const noexcept { return operation_; }
 
  private:

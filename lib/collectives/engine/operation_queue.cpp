@@ -9,19 +9,19 @@
 
 namespace lockstep::detail {
 
-void OperationQueue::finish_head(SharedError error) {
-  const std::shared_ptr<Operation> head = std::move(operations_.front());
-  operations_.erase(operations_.begin());
-  recorder_.finish(*head, sequence_, error.get());
-  if (error != nullptr) recorder_.note_failure(head->epoch(), sequence_, *error);
-  head->notify_end(sequence_, error.get());
-  head->finish(std::move(error));
+void OperationQueue::finish_head(const SharedError& error) {
+  const std::uint64_t epoch = head().epoch();
+  end_first(sequence_, error);
+  if (error != nullptr) recorder_.note_failure(epoch, sequence_, *error);
   ++sequence_;
 }
 
 void OperationQueue::end_first(std::int64_t sequence, const SharedError& error) {
-  const std::shared_ptr<Operation> first = std::move(operations_.front());
-  operations_.erase(operations_.begin());
+  const std::shared_ptr<Operation> first = std::move(operations_[head_++]);
+  if (is_empty()) {
+    operations_.clear();
+    head_ = 0;
+  }
   recorder_.finish(*first, sequence, error.get());
   first->notify_end(sequence, error.get());
   first->finish(error);
@@ -52,7 +52,7 @@ ErrorContext OperationQueue::context_of(int rank) const {
   ErrorContext context;
   context.rank = rank;
   context.sequence = sequence_;
-  if (!operations_.empty()) context.operation = operation_name(operations_.front()->descriptor());
+  if (!is_empty()) context.operation = operation_name(head().descriptor());
   return context;
 }
 

@@ -8,6 +8,7 @@
 #include "collectives/engine/operation.hpp"
 #include "collectives/engine/recorder.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,19 +25,23 @@ class OperationQueue {
     operations_.reserve(16);
   }
 
-  [[nodiscard]] bool is_empty() const noexcept { return operations_.empty(); }
-  [[nodiscard]] Operation& head() noexcept { return *operations_.front(); }
-  [[nodiscard]] const Operation& head() const noexcept { return *operations_.front(); }
+  [[nodiscard]] bool is_empty() const noexcept { return head_ == operations_.size(); }
+  [[nodiscard]] Operation& head() noexcept { return *operations_[head_]; }
+  [[nodiscard]] const Operation& head() const noexcept { return *operations_[head_]; }
   /// The number of the head or, if the queue is empty, of the next operation.
   [[nodiscard]] std::int64_t sequence() const noexcept { return sequence_; }
 
   /// Notes in `operation` and in the flight record that `operation` is posted in `epoch`, but does not append it.
   void enter(Operation& operation, std::uint64_t epoch) noexcept {
     operation.enter(epoch, merges_, arguments_);
-    recorder_.post(operation, epoch, sequence_ + static_cast<std::int64_t>(operations_.size()));
+    recorder_.post(operation, epoch, sequence_ + static_cast<std::int64_t>(operations_.size() - head_));
   }
   /// Appends `operation`, for which `enter` has been called.
   void push(const std::shared_ptr<Operation>& operation) {
+    if (operations_.size() == operations_.capacity() && 2 * head_ >= operations_.size()) {
+      operations_.erase(operations_.begin(), operations_.begin() + static_cast<std::ptrdiff_t>(head_));
+      head_ = 0;
+    }
     operations_.push_back(operation);
     if (operation->is_agreed()) recorder_.agree(*operation, sequence_);
   }
@@ -52,7 +57,7 @@ class OperationQueue {
     ++sequence_;
   }
   /// Ends the head with `error`, or with success if `error` is null, and removes it from the queue.
-  void finish_head(SharedError error);
+  void finish_head(const SharedError& error);
   /// Ends all operations that were posted in `epoch` or earlier with `error`, and removes them from the queue.
   void fail_epoch(std::uint64_t epoch, const SharedError& error);
   /// Ends all operations that were posted in `epoch` or earlier with `error`, of the head before them. They have no
@@ -127,7 +132,9 @@ class OperationQueue {
 
   std::string name_;
   Recorder& recorder_;
-  std::vector<std::shared_ptr<Operation>> operations_;  // short; a deque would allocate memory again and again
+  // a deque would allocate memory again and again
+  std::vector<std::shared_ptr<Operation>> operations_;  // those before `head_` are null
+  std::size_t head_ = 0;
   std::int64_t sequence_ = 0;
   std::int64_t completed_before_ = 0;  // number of operations that were done in earlier epochs, or refused
   // Hash of the events after which ranks may have completed different operations. Later events can make the numbers of

@@ -53,15 +53,16 @@ int PairChannel::member_of(int rank) const {
 
 // ---- what callers do
 
-void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
-  const int rank = operation->peer();
-  const bool is_send = operation->role() == Role::send;
+void PairChannel::post(std::shared_ptr<PairOperation> posted) {
+  PairOperation& operation = *posted;
+  const int rank = operation.peer();
+  const bool is_send = operation.role() == Role::send;
   Peer& peer = peers_[rank];
   std::int64_t& next = is_send ? peer.sends_posted : peer.receives_posted;
-  PendingByNumber& pending = peer.pending(operation->role());
+  PendingByNumber& pending = peer.pending(operation.role());
   if (!peer.is_busy) busy_.reserve(busy_.size() + 1);
-  operation->restart(next);
-  pending.add(next, Pending{operation});
+  operation.restart(next);
+  pending.add(next, Pending{std::move(posted)});
   if (is_send && peer.next_offer == next) {
     try {
       if (offer(rank, peer, next)) ++peer.next_offer;
@@ -74,7 +75,7 @@ void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
   peer.is_busy = true;
   if (under_way_ == 0) was_idle_ = true;
   ++under_way_;
-  recorder_.post_message(*operation, rank, is_send ? MessageEnd::send : MessageEnd::receive, next++);
+  recorder_.post_message(operation, rank, is_send ? MessageEnd::send : MessageEnd::receive, next++);
 }
 
 AwaitedMessage PairChannel::awaited(const PairOperation& operation) {
@@ -394,7 +395,7 @@ bool PairChannel::meet_in_memory(int source, Peer& peer, std::int64_t number) {
   const PairOperation& operation = *found.operation;
   if (peer.received->hash(number) == operation.descriptor().hash) {
     found.path = Path::memory;
-    agree(found);
+    agree_at_once(found);
     return true;
   }
   const std::optional<Descriptor> offered = peer.received->descriptor(number);
@@ -433,6 +434,13 @@ void PairChannel::agree(Pending& pending) {
   restart(pending);
   pending.operation->agree();
   recorder_.agree_message(*pending.operation);
+}
+
+/// As `agree`, for a message in shared memory, most of which are complete at once.
+void PairChannel::agree_at_once(Pending& pending) {
+  restart(pending);
+  pending.operation->agree();
+  recorder_.agree_at_once(*pending.operation);
 }
 
 /// Messages match in order. So this function looks at the oldest operations only, and stops after MessageRing::slots of
@@ -492,12 +500,13 @@ void PairChannel::advance_in_memory(int rank, Peer& peer, Role role, std::int64_
   if (role == Role::send) {
     if (one.path != Path::memory) return;
     const MessageRing::Phase phase = peer.sent->phase(number);
-    const bool is_seen = phase == MessageRing::Phase::read || phase == MessageRing::Phase::taken;
-    if (is_seen && !one.operation->is_agreed()) agree(one);
     if (phase == MessageRing::Phase::taken) {
+      if (!one.operation->is_agreed()) agree_at_once(one);
       finish(peer, role, number, nullptr);
-    } else if (peer.sent->fill(number, *one.operation) ||
-               (phase == MessageRing::Phase::read && peer.sent->has_moved())) {
+      return;
+    }
+    if (phase == MessageRing::Phase::read && !one.operation->is_agreed()) agree(one);
+    if (peer.sent->fill(number, *one.operation) || (phase == MessageRing::Phase::read && peer.sent->has_moved())) {
       restart(one);
     }
     return;
@@ -510,11 +519,12 @@ void PairChannel::advance_in_memory(int rank, Peer& peer, Role role, std::int64_
   if (!one.is_taken) {
     const Outcome outcome = peer.received->take(number, *one.operation, one.received);
     if (outcome == Outcome::moved) restart(one);
-    if (outcome != Outcome::taken) return;
+    if (outcome != Outcome::taken) return recorder_.agree_message(*one.operation);
     one.is_taken = true;
   }
   if (!one.operation->has_begun_delivery()) one.operation->deliver();
-  if (one.operation->is_delivered()) finish(peer, role, number, nullptr);
+  if (!one.operation->is_delivered()) return recorder_.agree_message(*one.operation);
+  finish(peer, role, number, nullptr);
 }
 
 /// Drops what has come of messages that have failed here.

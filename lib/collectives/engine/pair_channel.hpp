@@ -60,7 +60,7 @@ class PairChannel {
   PairChannel(Transport& transport, ControlChannel& control, Recorder& recorder, Options options);
 
   /// If it throws, the operation is not posted, and has no number.
-  void post(const std::shared_ptr<PairOperation>& operation);
+  void post(std::shared_ptr<PairOperation> operation);
   /// What to look at in a wait for `operation`, which has been posted.
   [[nodiscard]] AwaitedMessage awaited(const PairOperation& operation);
   /// Completes `operation`, which has been posted, if the other rank has done its part in shared memory. Returns
@@ -161,6 +161,7 @@ class PairChannel {
   void begin(Pending& pending, Workspace& workspace);
   static void restart(Pending& pending) noexcept;
   void agree(Pending& pending);
+  void agree_at_once(Pending& pending);
   void advance(int rank, Peer& peer, Role role, Workspace& workspace);
   void advance_in_memory(int rank, Peer& peer, Role role, std::int64_t number);
   void look_at_slot(int rank, Peer& peer, std::size_t index);

@@ -88,6 +88,8 @@ void Watchdog::count_time() {
 }
 
 void Watchdog::restart() noexcept {
+  if (!head_since_) return;
+  count_time();
   control_.begin_wait();
   restart_clock();
 }

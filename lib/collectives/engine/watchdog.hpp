@@ -39,7 +39,8 @@ class Watchdog {
   /// Called whenever a thread drives the head, that is, tries to make progress on the head. Counts the time since the
   /// last call, as DrivingClock describes.
   void count_time();
-  /// Called when all ranks have arrived at the head: the timeout starts again, for the transfer of data.
+  /// Called when all ranks have arrived at the head: the timeout, if it has started, starts again, for the transfer of
+  /// data.
   void restart() noexcept;
   /// The time at which the head was driven last.
   [[nodiscard]] Clock::time_point last_driven() const noexcept { return clock_.now(); }

@@ -140,7 +140,7 @@ class LateCopy final : public MemoryUser {
  public:
   static void watch(std::unique_ptr<OwnedEvent> end, Device device, MemoryBlock block) {
     const auto copy = std::make_shared<LateCopy>(std::move(end), device);
-    auto use = std::make_unique<MemoryUse>(copy, std::make_shared<const std::vector<MemoryBlock>>(1, block));
+    auto use = std::make_unique<Use>(UsedMemory{copy, {block}});
     const MutexLock lock(copy->mutex_);
     copy->use_ = std::move(use);
   }
@@ -158,10 +158,16 @@ class LateCopy final : public MemoryUser {
   std::string name() const override { return "a copy from or to " + to_string(device_); }
 
  private:
+  struct Use {
+    explicit Use(UsedMemory used) : memory(std::move(used)), registered(memory) {}
+    UsedMemory memory;
+    MemoryUse registered;
+  };
+
   std::unique_ptr<OwnedEvent> end_;
   Device device_;
   Mutex mutex_;
-  std::unique_ptr<MemoryUse> use_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::unique_ptr<Use> use_ LOCKSTEP_GUARDED_BY(mutex_);
 };
 
 MemoryKind kind_of(Api& api, const void* data) {

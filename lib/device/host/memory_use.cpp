@@ -20,7 +20,7 @@ namespace {
 struct Uses {
   Mutex mutex;
   MemoryUse* first LOCKSTEP_GUARDED_BY(mutex) = nullptr;  // head of the list of all uses
-  std::atomic<std::size_t> count{0};  // number of uses in the list; off by one for each that is being added or removed
+  std::atomic<std::size_t> count{0};                      // number of uses in the list; changed under `mutex`
 };
 Uses& uses() noexcept {
   static NeverDestroyed<Uses> value;  // tensors may be freed during static destruction
@@ -35,26 +35,21 @@ bool overlap(const MemoryBlock& a, const MemoryBlock& b) {
 
 }  // namespace
 
-MemoryUse::MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks) noexcept
-    : user_(std::move(user)), blocks_(std::move(blocks)) {
+MemoryUse::MemoryUse(const UsedMemory& memory) noexcept : memory_(memory) {
   Uses& known = uses();
-  {
-    const MutexLock lock(known.mutex);
-    next_ = known.first;
-    if (next_ != nullptr) next_->previous_ = this;
-    known.first = this;
-  }
-  ++known.count;
+  const MutexLock lock(known.mutex);
+  next_ = known.first;
+  if (next_ != nullptr) next_->previous_ = this;
+  known.first = this;
+  known.count.store(known.count.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 MemoryUse::~MemoryUse() {
   Uses& known = uses();
-  {
-    const MutexLock lock(known.mutex);
-    (previous_ != nullptr ? previous_->next_ : known.first) = next_;
-    if (next_ != nullptr) next_->previous_ = previous_;
-  }
-  --known.count;
+  const MutexLock lock(known.mutex);
+  (previous_ != nullptr ? previous_->next_ : known.first) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  known.count.store(known.count.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
 bool has_no_user(const void* data, std::size_t bytes) noexcept {
@@ -66,7 +61,8 @@ bool has_no_user(const void* data, std::size_t bytes) noexcept {
       const MutexLock lock(known.mutex);
       for (const MemoryUse* use = known.first; use != nullptr; use = use->next_) {
         const auto is_block = [&](const MemoryBlock& block) { return overlap(block, {data, bytes}); };
-        if (std::any_of(use->blocks_->begin(), use->blocks_->end(), is_block)) users.push_back(use->user_);
+        const UsedMemory& memory = use->memory_;
+        if (std::any_of(memory.blocks.begin(), memory.blocks.end(), is_block)) users.push_back(memory.user);
       }
     }
     // without the lock, because an operation that completes may destroy a MemoryUse, which takes the lock

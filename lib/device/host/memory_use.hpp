@@ -28,21 +28,24 @@ struct MemoryBlock {
   std::size_t bytes;
 };
 
-using MemoryBlocks = std::shared_ptr<const std::vector<MemoryBlock>>;
+struct UsedMemory {
+  std::shared_ptr<MemoryUser> user;
+  std::vector<MemoryBlock> blocks;
+};
 
-/// Declares that `user` uses `blocks` as long as this object exists. Thread-safe. Construction and
-/// destruction take constant time.
+/// Declares that memory is in use as long as this object exists. Thread-safe. Construction and destruction take
+/// constant time.
 class MemoryUse {
  public:
-  MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks) noexcept;
+  /// `memory` must outlive this object, and must not change meanwhile.
+  explicit MemoryUse(const UsedMemory& memory) noexcept;
   MemoryUse(const MemoryUse&) = delete;
   MemoryUse& operator=(const MemoryUse&) = delete;
   ~MemoryUse();
 
  private:
   friend bool has_no_user(const void* data, std::size_t bytes) noexcept;
-  std::shared_ptr<MemoryUser> user_;
-  MemoryBlocks blocks_;
+  const UsedMemory& memory_;
   MemoryUse* previous_ = nullptr;  // neighbour in the list of all uses
   MemoryUse* next_ = nullptr;
 };

@@ -3,6 +3,8 @@
 
 #include <lockstep/training/gradient_buckets.hpp>
 
+#include <lockstep/collectives/detail/propagate.hpp>
+
 #include "base/check.hpp"
 #include "base/mutex.hpp"
 #include "base/phrases.hpp"
@@ -272,11 +274,15 @@ struct GradientBuckets::State {
 
 GradientBuckets::GradientBuckets(const Communicator& communicator, std::span<const std::vector<TensorView>> gradients,
                                  const GradientBucketsOptions& options)
-    : state_(std::make_unique<State>(communicator, gradients, options)) {}
+    : state_(detail::propagate_lack_of_memory(
+          communicator, [&] { return std::make_unique<State>(communicator, gradients, options); })) {}
 
 GradientBuckets::GradientBuckets(const Communicator& communicator, std::span<const TensorView> gradients,
                                  const GradientBucketsOptions& options)
-    : GradientBuckets(communicator, std::array{std::vector<TensorView>(gradients.begin(), gradients.end())}, options) {}
+    : GradientBuckets(communicator, detail::propagate_lack_of_memory(communicator, [&] {
+                        return std::array{std::vector<TensorView>(gradients.begin(), gradients.end())};
+                      }),
+                      options) {}
 
 GradientBuckets::~GradientBuckets() = default;  // requests wait when they are destroyed
 

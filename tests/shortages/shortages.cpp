@@ -103,7 +103,6 @@ void run_row(const Row& row, const Arguments& arguments, std::size_t first_kind,
       if (arguments.k >= 0) {
         for (const Outcome& outcome : trial.outcomes) tell("say " + one_line(outcome.kind + ": " + outcome.text));
       }
-      if (row.known != nullptr && kind == Kind::memory) tell(std::string("known ") + row.known);
       for (const std::string& text : trial.complaints) tell("red " + one_line(text));
       tell(fmt::format("end {}{}", trial.outcomes.front().kind,
                        trial.outcomes.size() > 1 ? " / " + elsewhere + " elsewhere" : ""));
@@ -115,16 +114,11 @@ void run_row(const Row& row, const Arguments& arguments, std::size_t first_kind,
 struct Cell {
   long tried = 0;
   long red = 0;
-  std::map<std::string, long> known;  // red ones by what is known of them
   std::map<std::string, long> outcomes;
   std::vector<std::string> complaints;
 
-  void add(const std::vector<std::string>& of_trial, const std::string& reason) {
+  void add(const std::vector<std::string>& of_trial) {
     if (of_trial.empty()) return;
-    if (!reason.empty()) {
-      ++known[reason];
-      return;
-    }
     ++red;
     complaints.insert(complaints.end(), of_trial.begin(), of_trial.end());
   }
@@ -133,7 +127,6 @@ struct Cell {
 struct Totals {
   long tried = 0;
   long red = 0;
-  std::map<std::string, long> known;
 };
 
 std::string end_of(int status) {
@@ -164,10 +157,8 @@ void print(const Row& row, std::size_t kind, const Cell& cell) {
   std::string outcomes;
   for (const auto& [outcome, count] : cell.outcomes)
     outcomes += fmt::format("{}{} {}", outcomes.empty() ? "" : ", ", count, outcome);
-  long known = 0;
-  for (const auto& [reason, count] : cell.known) known += count;
-  fmt::print("{}, {}: {} tried: {}; {} red{}\n", row.name, to_string(static_cast<Kind>(kind)), cell.tried, outcomes,
-             cell.red, known > 0 ? fmt::format(", {} known", known) : "");
+  fmt::print("{}, {}: {} tried: {}; {} red\n", row.name, to_string(static_cast<Kind>(kind)), cell.tried, outcomes,
+             cell.red);
   for (const std::string& text : cell.complaints) std::printf("%s\n", text.c_str());
   std::fflush(stdout);
 }
@@ -201,7 +192,6 @@ void try_row(const Row& row, const Arguments& arguments, Totals& totals) {
     FILE* const lines = ::fdopen(ends[0], "r");
     bool is_open = false;  // a trial has begun and not ended
     std::vector<std::string> complaints;
-    std::string known;
     char buffer[4096];
     const auto complain = [&](const std::string& text) {
       complaints.push_back(fmt::format("  red at {}: {} (--call {} --kind {} --k {})", k, text, row.name,
@@ -213,9 +203,6 @@ void try_row(const Row& row, const Arguments& arguments, Totals& totals) {
         std::istringstream(line.substr(6)) >> kind >> k;
         is_open = true;
         complaints.clear();
-        known.clear();
-      } else if (line.starts_with("known ")) {
-        known = line.substr(6);
       } else if (line.starts_with("red ")) {
         complain(line.substr(4));
       } else if (line.starts_with("say ")) {
@@ -228,7 +215,7 @@ void try_row(const Row& row, const Arguments& arguments, Totals& totals) {
         Cell& cell = cells[kind];
         ++cell.tried;
         ++cell.outcomes[line.substr(4)];
-        cell.add(complaints, known);
+        cell.add(complaints);
         is_open = false;
       } else if (line == "done") {
         is_done = true;
@@ -248,7 +235,7 @@ void try_row(const Row& row, const Arguments& arguments, Totals& totals) {
         ++cell.outcomes["ended"];
         complain(end_of(status));
         complaints.push_back(last_lines(log, arguments.k >= 0 ? 200 : 20));
-        cell.add(complaints, known);
+        cell.add(complaints);
         if (arguments.k >= 0) is_done = true;
         ++k;  // the next process goes on with the next one
       }
@@ -260,7 +247,6 @@ void try_row(const Row& row, const Arguments& arguments, Totals& totals) {
     print(row, number, cell);
     totals.tried += cell.tried;
     totals.red += cell.red;
-    for (const auto& [reason, count] : cell.known) totals.known[reason] += count;
   }
 }
 
@@ -278,7 +264,6 @@ int run(const Arguments& arguments) {
       try_row(row, arguments, totals);
     }
   }
-  for (const auto& [reason, count] : totals.known) std::printf("%ld known: %s\n", count, reason.c_str());
   std::printf("%zu calls, %zu kinds, %ld tried, %ld red\n", rows.size(), kinds, totals.tried, totals.red);
   return totals.red > 0 || totals.tried == 0 ? 1 : 0;
 }

@@ -77,7 +77,6 @@ struct Row {
   std::string name;
   std::vector<int> leaders;  ///< by rank, the lowest rank of its node
   void (*body)(Rank&);
-  const char* known = nullptr;  ///< what is known to be wrong with it if there is no memory
 };
 
 struct Trial {

@@ -10,11 +10,9 @@ The result has the reports of the ranks, the exit codes, how long everything too
 import glob
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, 'hosts'))
@@ -42,9 +40,8 @@ class Job:
         self.event = None  # time and process id
         self.acted = False
         self.result = {'hang': False, 'launcher_stays': False, 'left': []}
-        self.group = None
-        if cell['event'] == 'memory-group':
-            self.group = group_of(cell, folder)
+        self.group = cell['group']
+        if self.group:
             os.mkdir(self.group)
             required = cell['groups']['limit']
             for limit, value in ((required, SMALL_BYTES), ('memory.swap.max', 0), ('memory.memsw.limit_in_bytes', SMALL_BYTES)):
@@ -66,7 +63,7 @@ class Job:
         if self.cell['event'] == 'shm-full' and not is_full:  # messages of Open MPI do not reserve their pages: SIGBUS
             mpi = {f'OMPI_MCA_btl_{name}_backing_directory': os.path.join(self.folder, 't') for name in ('vader', 'sm')}
         return {**os.environ, **mpi, 'LOCKSTEP_TIMEOUT': f'{fail / 3:g},{fail:g}', 'LOCKSTEP_RECORDER': f'512,{self.folder}/records',
-                MARK: self.folder, 'TMPDIR': os.path.join(self.folder, 't'), 'FAULTS_GROUP': self.group or ''}
+                MARK: self.folder, 'TMPDIR': os.path.join(self.folder, 't'), 'FAULTS_GROUP': self.group}
 
     def start(self):
         ranks = ['-n', str(sum(self.cell['ranks']))]
@@ -268,20 +265,6 @@ def prepare_shared_memory(cell, folder):
         hosts.run('sh', '-c', NO_SHARED_MEMORY, 'sh', os.path.join(folder, 'dev'))
 
 
-def group_of(cell, folder):
-    return os.path.join(cell['groups']['folder'], 'lockstep-' + os.path.basename(folder))
-
-
-def remove_group(group):
-    """A process that was killed may still be in it for a moment."""
-    end = time.monotonic() + 5
-    while os.path.isdir(group) and time.monotonic() < end:
-        try:
-            os.rmdir(group)
-        except OSError:
-            time.sleep(0.1)
-
-
 def prepare_disk(folder):
     checkpoints = os.path.join(folder, 'checkpoints')
     os.mkdir(checkpoints)
@@ -312,19 +295,13 @@ def main():
     cell = json.loads(sys.argv[1])
     if len(cell['ranks']) > 1:
         hosts.enter()
-    folder = tempfile.mkdtemp(prefix='f', dir='/tmp')
+    folder = cell['folder']
     try:
         result = run_in(cell, folder)
     finally:
         os.chdir('/')
         for mounted in [*glob.glob(os.path.join(folder, 'dev*')), os.path.join(folder, 'checkpoints')]:
             subprocess.run(['umount', '--recursive', '--lazy', mounted], capture_output=True, check=False)
-        if os.environ.get('FAULTS_KEEP'):
-            print(f'kept {folder}', file=sys.stderr)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-        if cell['event'] == 'memory-group':
-            remove_group(group_of(cell, folder))
     print(json.dumps(result))
 
 

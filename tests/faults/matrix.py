@@ -26,8 +26,10 @@ import os
 import platform
 import random
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -128,8 +130,25 @@ def run_cell(cell, options):
     return run_cell_once(cell, options)
 
 
+def remove(folder, group):
+    """What belongs to a cell that has ended; a process of its control group that was killed may still be there for a moment."""
+    if os.environ.get('FAULTS_KEEP'):
+        print(f'# kept {folder}', flush=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    end = time.monotonic() + 5
+    while group and os.path.isdir(group) and time.monotonic() < end:
+        try:
+            os.rmdir(group)
+        except OSError:
+            time.sleep(0.1)
+
+
 def run_cell_once(cell, options):
     cell, wanted = completed(cell, options)
+    folder = tempfile.mkdtemp(prefix='f', dir='/tmp')
+    group = os.path.join(options.groups['folder'], 'lockstep-' + os.path.basename(folder)) if cell['event'] == 'memory-group' else ''
+    cell = {**cell, 'folder': folder, 'group': group}
     command = [] if len(cell['ranks']) > 1 else options.sandbox
     try:
         done = subprocess.run([*command, sys.executable, os.path.join(FOLDER, 'cell.py'), json.dumps(cell)], capture_output=True, text=True,
@@ -137,6 +156,8 @@ def run_cell_once(cell, options):
         result = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
         return [f'the cell itself did not end: {error}'], {'ranks': {}, 'log': '', 'seconds': 0}
+    finally:
+        remove(folder, group)
     if result is None:
         return [f'the cell itself failed: {done.stderr[-2000:]}'], {'ranks': {}, 'log': '', 'seconds': 0}
     return Verdict(cell, wanted, result, SLACK_S).failures, result

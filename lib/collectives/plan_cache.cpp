@@ -72,13 +72,13 @@ std::list<PlanCache::Entry>::iterator PlanCache::locate(const CallKey& key, std:
 }
 
 std::shared_ptr<Operation> PlanCache::find(const CallKey& key) {
-  std::size_t compared = 0;
-  for (const Entry& entry : entries_) {
-    if (matches(entry, key)) return entry.operation;
-    if (++compared == recent_entries) break;
-  }
-  const auto entry = locate(key, hash_of(key));
+  const auto before = entries_.begin();
+  if (before == entries_.end()) return nullptr;
+  const bool has_next = before->next_since == removals_;
+  const auto entry = has_next && matches(*before->next, key) ? before->next : locate(key, hash_of(key));
   if (entry == entries_.end()) return nullptr;
+  before->next = entry;
+  before->next_since = removals_;
   entries_.splice(entries_.begin(), entries_, entry);
   return entry->operation;
 }
@@ -88,6 +88,7 @@ void PlanCache::add(const CallKey& key, std::shared_ptr<Operation> operation) {
   if (const auto same_hash = by_hash_.find(hash); same_hash != by_hash_.end()) {
     entries_.erase(same_hash->second);
     by_hash_.erase(same_hash);
+    ++removals_;
   }
   Entry entry{hash,
               key.kind,
@@ -98,7 +99,9 @@ void PlanCache::add(const CallKey& key, std::shared_ptr<Operation> operation) {
               key.only_name,
               key.place,
               {},
-              std::move(operation)};
+              std::move(operation),
+              {},
+              none};
   for_each_word(key.items, [&](std::uint64_t word) {
     entry.words.push_back(word);
     return true;
@@ -108,6 +111,7 @@ void PlanCache::add(const CallKey& key, std::shared_ptr<Operation> operation) {
   if (entries_.size() <= most_entries) return;
   by_hash_.erase(entries_.back().hash);
   entries_.pop_back();
+  ++removals_;
 }
 
 }  // namespace lockstep::detail

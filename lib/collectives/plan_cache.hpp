@@ -34,7 +34,7 @@ struct CallKey {
   std::span<const Item> items;
 };
 
-/// Not thread-safe.
+/// A program that repeats a sequence of calls finds each of them without a hash. Not thread-safe.
 class PlanCache {
  public:
   /// The operation of an earlier equal call on the same buffers; null if there is none.
@@ -44,8 +44,7 @@ class PlanCache {
 
  private:
   static constexpr std::size_t most_entries = 1024;
-  /// Number of entries that are compared before a hash is computed: the calls of a short loop.
-  static constexpr std::size_t recent_entries = 4;
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
 
   struct Entry {
     std::uint64_t hash;
@@ -58,12 +57,15 @@ class PlanCache {
     std::uintptr_t place;
     std::vector<std::uint64_t> words;  // encoding of the items
     std::shared_ptr<Operation> operation;
+    std::list<Entry>::iterator next;  // the entry that was found after this one
+    std::uint64_t next_since;         // `removals_` when `next` was set; none: it was not set
   };
 
   [[nodiscard]] static bool matches(const Entry& entry, const CallKey& key);
   [[nodiscard]] std::list<Entry>::iterator locate(const CallKey& key, std::uint64_t hash);
 
-  std::list<Entry> entries_;  // most recently used first
+  std::list<Entry> entries_;    // most recently used first
+  std::uint64_t removals_ = 0;  // number of entries that were removed: older values of `next` may refer to them
   std::unordered_map<std::uint64_t, std::list<Entry>::iterator> by_hash_;
 };
 

@@ -279,10 +279,11 @@ GradientBuckets::GradientBuckets(const Communicator& communicator, std::span<con
 
 GradientBuckets::GradientBuckets(const Communicator& communicator, std::span<const TensorView> gradients,
                                  const GradientBucketsOptions& options)
-    : GradientBuckets(communicator, detail::propagate_lack_of_memory(communicator, [&] {
-                        return std::array{std::vector<TensorView>(gradients.begin(), gradients.end())};
-                      }),
-                      options) {}
+    : GradientBuckets(
+          communicator,
+          detail::propagate_lack_of_memory(
+              communicator, [&] { return std::array{std::vector<TensorView>(gradients.begin(), gradients.end())}; }),
+          options) {}
 
 GradientBuckets::~GradientBuckets() = default;  // requests wait when they are destroyed
 

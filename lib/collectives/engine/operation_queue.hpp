@@ -116,6 +116,8 @@ class OperationQueue {
   /// The context of an error of the head. `rank` is the rank that has caused the error; -1: no single rank has.
   [[nodiscard]] ErrorContext context_of(int rank) const;
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// Number of operations for which there is memory.
+  [[nodiscard]] std::size_t capacity() const noexcept { return operations_.capacity(); }
 
  private:
   enum class Event : std::uint8_t { epoch_ended = 1, refused, recovered };

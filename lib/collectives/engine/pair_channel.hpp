@@ -51,6 +51,9 @@ struct AwaitedMessage {
 class PairChannel {
  public:
   using Clock = DrivingClock::Clock;
+  /// Time after which a rank does not wait any longer for the reason of a failure of the other rank.
+  static constexpr std::chrono::milliseconds time_of_reason{1000};
+
   struct Options {
     std::chrono::milliseconds warn_after;
     std::chrono::milliseconds fail_after;
@@ -140,9 +143,6 @@ class PairChannel {
     Clock::time_point since;
   };
 
-  /// Time after which a rank does not wait any longer for the reason of a failure of the other rank.
-  static constexpr auto time_of_reason = std::chrono::seconds(1);
-
   [[nodiscard]] int member_of(int rank) const;
   [[nodiscard]] static bool is_by_memory(const Peer& peer, std::int64_t number);
   [[nodiscard]] bool offer(int rank, Peer& peer, std::int64_t number);
@@ -193,8 +193,9 @@ class PairChannel {
   std::vector<int> busy_;  // the peers that may have pending sends or receives
   std::vector<VoidTransfer> voids_;
   std::size_t under_way_ = 0;
-  bool has_untold_ = false;  // whether any peer has an `untold_from`
-  bool was_idle_ = true;     // nothing was under way at some time since the last `drive`
+  std::uint64_t told_failures_ = 0;  // as in the control block
+  bool has_untold_ = false;          // whether any peer has an `untold_from`
+  bool was_idle_ = true;             // nothing was under way at some time since the last `drive`
   DrivingClock clock_;
   Clock::time_point watched_{};
   std::optional<Clock::time_point> lacks_memory_since_;

@@ -46,7 +46,11 @@ void Presence::look(Clock::time_point now) {
       known->is_told = known->is_told || gone.is_told;
       return;
     }
-    std::erase_if(members_, [&](const Member& member) { return member.rank == gone.rank; });
+    std::erase_if(members_, [&](const Member& member) {
+      if (member.rank != gone.rank) return false;
+      gone.has_told_failures = has_told_failures(member);
+      return true;
+    });
     gone_.push_back(std::move(gone));
   };
   const auto told = control_.gone_ranks();
@@ -65,12 +69,18 @@ void Presence::look(Clock::time_point now) {
   });
 }
 
+bool Presence::has_told_failures(const Member& member) const {
+  return group_ != nullptr &&
+         group_->control_block(member.index).told_failures.value.load(std::memory_order_acquire) != 0;
+}
+
 std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::time_point now) const {
   const bool has_ended = member.process != nullptr && member.process->has_ended();
   // read after `has_ended`: a process sets its departure before it ends, so the departure cannot be missed
   const Departure departure = group_ != nullptr ? group_->departure_of(member.index) : Departure::none;
   if (departure == Departure::none && !has_ended) return std::nullopt;
   Gone gone{member.rank, departure != Departure::none, {}, now};
+  gone.has_told_failures = has_told_failures(member);
   if (gone.has_left)
     gone.first_missed.first = group_->control_block(member.index).epoch.value.load(std::memory_order_relaxed);
   switch (departure) {

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -144,6 +145,39 @@ TEST(Presence, of_a_rank_that_has_left_after_a_failure_is_not_named_in_its_place
     const std::string& error = errors[static_cast<std::size_t>(rank)];
     expect_all(error, {"unavailable: ", "operation #1 of communicator", "rank 3 has died"});
     EXPECT_EQ(error, errors[0]) << "rank " << rank;
+  }
+}
+
+/// Rank 1 finds that a message does not match, or refuses it, and destroys its communicator. Rank 0 sees that in the
+/// memory of the node before the reason arrives.
+TEST(Presence, of_a_rank_that_has_left_after_its_message_failed_gives_the_reason) {
+  for (const bool is_mismatch : {true, false}) {
+    detail::LoopbackHooks hooks;
+    hooks.delay = [](int source, int) { return std::chrono::milliseconds(source == 1 ? 500 : 1); };
+    auto transports = detail::make_loopback_transports({0, 0}, true, hooks);
+    std::vector<std::string> errors(2);
+    {
+      std::vector<std::jthread> threads;
+      for (int rank = 0; rank < 2; ++rank) {
+        threads.emplace_back([&, rank] {
+          const Communicator comm = CommunicatorAccess::make(std::move(transports[static_cast<std::size_t>(rank)]),
+                                                             minutes_to_fail(), ReplicaLayout(std::vector<int>(2, 1)));
+          std::vector<float> values(7);
+          errors[static_cast<std::size_t>(rank)] = error_of([&] {
+            if (rank == 0) {
+              comm.send(std::span<const float>(values), 1);
+            } else if (is_mismatch) {
+              comm.recv(std::span(values).first(3), 0);
+            } else {
+              const TensorView invalid(nullptr, DType::f32, Shape{7}, Device{});
+              comm.recv(std::span(&invalid, 1), 0);
+            }
+          });
+        });
+      }
+    }
+    const std::string reason = is_mismatch ? "rank 1 calls recv of f32 [3]" : "rank 1 failed";
+    expect_all(errors[0], {is_mismatch ? "mismatch: " : "unavailable: ", reason});
   }
 }
 

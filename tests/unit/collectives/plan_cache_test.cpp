@@ -49,7 +49,8 @@ TEST(PlanCache, finds_the_operations_of_a_sequence_that_is_repeated_and_changes)
     EXPECT_EQ(cache.find(calls.key(k)), nullptr);
     cache.add(calls.key(k), operations.emplace_back(scripted()));
   }
-  for (const std::size_t k : {0, 1, 2, 0, 1, 2, 0, 2, 1, 1, 1, 5, 4, 3, 2, 1, 0, 0, 5, 0, 5, 0, 1, 2, 3, 4, 5})
+  for (const std::size_t k :
+       std::vector<std::size_t>{0, 1, 2, 0, 1, 2, 0, 2, 1, 1, 1, 5, 4, 3, 2, 1, 0, 0, 5, 0, 5, 0, 1, 2, 3, 4, 5})
     EXPECT_EQ(cache.find(calls.key(k)), operations[k]) << k;
   EXPECT_EQ(cache.find(calls.key(0, "another name")), nullptr);
 }
@@ -66,7 +67,8 @@ TEST(PlanCache, keeps_what_was_used_last) {
   for (std::size_t k = room; k < room + 2; ++k) cache.add(calls.key(k), operations.emplace_back(scripted()));
   EXPECT_EQ(cache.find(calls.key(2)), nullptr);
   EXPECT_EQ(cache.find(calls.key(3)), nullptr);
-  for (const std::size_t k : {0, 1, 4, 1023, 1024, 1025}) EXPECT_EQ(cache.find(calls.key(k)), operations[k]) << k;
+  for (const std::size_t k : std::vector<std::size_t>{0, 1, 4, 1023, 1024, 1025})
+    EXPECT_EQ(cache.find(calls.key(k)), operations[k]) << k;
 }
 
 TEST(PlanCache, has_one_operation_for_a_call) {

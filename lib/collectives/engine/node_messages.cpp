@@ -35,6 +35,12 @@ bool change(MessageRing::Slot& slot, std::int64_t number, Phase from, Phase to) 
   return slot.state.compare_exchange_strong(expected, MessageRing::state_of(number, to), std::memory_order_acq_rel);
 }
 
+/// As NodeGroup::at_flag, while this rank reads memory of the sender. Threads cannot be stopped alone: the sender waits
+/// until this one has finished reading.
+void at_flag_in_reading(const NodeGroup& group) {
+  if (group.can_unshare()) group.at_flag();
+}
+
 }  // namespace
 
 SentMessages::SentMessages(NodeGroup& group) : group_(group) {
@@ -175,7 +181,7 @@ bool ReceivedMessages::begin_reading(std::int64_t number) noexcept {
 
 ReceivedMessages::Outcome ReceivedMessages::end_reading(std::int64_t number) noexcept {
   MessageRing::Slot& slot = ring_->slot(number);
-  group_.at_flag();
+  at_flag_in_reading(group_);
   if (change(slot, number, Phase::read, Phase::taken)) return Outcome::taken;
   static_cast<void>(change(slot, number, Phase::left, Phase::withdrawn));
   return Outcome::gone;
@@ -186,7 +192,7 @@ std::optional<Descriptor> ReceivedMessages::descriptor(std::int64_t number) {
   Descriptor descriptor;
   std::memcpy(&descriptor, ring_->descriptors[index_of(number)].bytes.data(), sizeof(descriptor));
   MessageRing::Slot& slot = ring_->slot(number);
-  group_.at_flag();
+  at_flag_in_reading(group_);
   if (change(slot, number, Phase::read, Phase::offered)) return descriptor;
   static_cast<void>(change(slot, number, Phase::left, Phase::withdrawn));
   return std::nullopt;
@@ -224,7 +230,7 @@ ReceivedMessages::Outcome ReceivedMessages::take(std::int64_t number, const Pair
       group_.at_turn();
       operation.unpack(received, std::span(data + received, count));
       received += count;
-      group_.at_flag();
+      at_flag_in_reading(group_);
       ring_->turns.value.store(++turns_, std::memory_order_relaxed);
       return received < bytes ? Outcome::moved : end_reading(number);
     }

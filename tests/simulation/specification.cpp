@@ -286,7 +286,7 @@ class Judge {
       if (!can_wait_elsewhere_ || wait.empty() || contains(followed, name)) return false;
       followed.push_back(name);
       // a long text may have no room for what ranks wait for
-      constexpr std::size_t long_text = 300;
+      constexpr std::size_t long_text = 250;
       const bool is_cut = wait.ends_with(" in other calls") && failure.text.size() > long_text;
       if (names_culprit || is_cut) return true;
       std::vector<int> awaited = awaited_in(wait);

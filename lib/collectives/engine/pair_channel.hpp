@@ -193,9 +193,8 @@ class PairChannel {
   std::vector<int> busy_;  // the peers that may have pending sends or receives
   std::vector<VoidTransfer> voids_;
   std::size_t under_way_ = 0;
-  std::uint64_t told_failures_ = 0;  // as in the control block
-  bool has_untold_ = false;          // whether any peer has an `untold_from`
-  bool was_idle_ = true;             // nothing was under way at some time since the last `drive`
+  bool has_untold_ = false;  // whether any peer has an `untold_from`
+  bool was_idle_ = true;     // nothing was under way at some time since the last `drive`
   DrivingClock clock_;
   Clock::time_point watched_{};
   std::optional<Clock::time_point> lacks_memory_since_;

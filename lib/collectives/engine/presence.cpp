@@ -71,7 +71,7 @@ void Presence::look(Clock::time_point now) {
 
 bool Presence::has_told_failures(const Member& member) const {
   return group_ != nullptr &&
-         group_->control_block(member.index).told_failures.value.load(std::memory_order_acquire) != 0;
+         group_->control_block(member.index).has_told_failures.value.load(std::memory_order_acquire) != 0;
 }
 
 std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::time_point now) const {

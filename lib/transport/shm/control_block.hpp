@@ -175,8 +175,7 @@ struct ControlBlock {
   Word working;  ///< tag of the operation for which the rank accesses other ranks' memory; 0 if none
   Word turns;    ///< number of turns inside of long steps that the rank has done, in all operations
   Word process;  ///< process id of the rank; 0 if unknown
-  Word told_failures;  ///< number of failed messages of which the rank has told other ranks of the node by control
-                       ///< messages
+  Word has_told_failures;  ///< 1 if the rank has told other ranks of the node, by control messages, why messages failed
   Word first_to_fail;  ///< in the block of member 0, which all members write: the first that has ended the latest epoch
   std::array<EndedEpoch, 2> ended_epochs;
   Word results;  ///< NodeAddress of the results that the rank has staged for other ranks

@@ -14,9 +14,10 @@
 namespace lockstep::simulation {
 namespace {
 
-/// An element of the input of a replica. Sums are exact in f32.
+/// An element of the input of a replica. Sums are exact in f32. The elements repeat after Buffers::period.
 float value_of(int operation, int replica, int element) {
-  return static_cast<float>((operation * 7 + replica * 13 + element * 3) % 31 - 9);
+  const int sum = operation * 7 + replica * 13 + element * 3 + Buffers::period;  // an operation may have number -1
+  return static_cast<float>(sum % Buffers::period - 9);
 }
 
 }  // namespace
@@ -43,6 +44,10 @@ void Values::fill(float value) const {
 
 Buffers::Buffers(const Operation& operation, int number, const ReplicaLayout& layout, int rank, Place place)
     : operation_(operation), number_(number), layout_(layout), rank_(rank), place_(place) {
+  for (int element = 0; element < period; ++element) {
+    float& sum = sums_[static_cast<std::size_t>(element)];
+    for (int replica = 0; replica < layout.replicas(); ++replica) sum += value_of(number, replica, element);
+  }
   if (operation.makes_communicator()) return;
   const int all = layout.replicas();
   const int local = layout.count(rank);
@@ -117,19 +122,13 @@ int Buffers::first_input(int rank) const {
   }
 }
 
-float Buffers::sum_at(int element) const {
-  float sum = 0;
-  for (int replica = 0; replica < layout_.replicas(); ++replica) sum += value_of(number_, replica, element);
-  return sum;
-}
-
 float Buffers::expected_at(int output, int element) const {
   const int count = operation_.count;
   const int replica = layout_.first(rank_) + output;
   switch (operation_.kind) {
     case Kind::all_reduce:
-    case Kind::reduce: return sum_at(element);
-    case Kind::reduce_scatter: return sum_at(replica * count + element);
+    case Kind::reduce: return sum_of(element);
+    case Kind::reduce_scatter: return sum_of(replica * count + element);
     case Kind::all_gather:
     case Kind::gather: return value_of(number_, element / count, element % count);
     case Kind::broadcast: return value_of(number_, 0, element);

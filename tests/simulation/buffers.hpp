@@ -11,6 +11,7 @@
 
 #include "simulation/scenario.hpp"
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -43,6 +44,9 @@ class Values {
 
 class Buffers {
  public:
+  /// Elements of an input.
+  static constexpr int period = 31;
+
   /// For the call of `rank` in operation `number` of a communicator with `layout`. An operation that makes a
   /// communicator has no tensors.
   Buffers(const Operation& operation, int number, const ReplicaLayout& layout, int rank, Place place);
@@ -61,7 +65,8 @@ class Buffers {
   [[nodiscard]] Values make_values(int count) const;
   void make(int inputs, int input_count, int outputs, int output_count);
   [[nodiscard]] int first_input(int rank) const;
-  [[nodiscard]] float sum_at(int element) const;
+  /// Of all replicas.
+  [[nodiscard]] float sum_of(int element) const { return sums_[static_cast<std::size_t>(element % period)]; }
   [[nodiscard]] float expected_at(int output, int element) const;
 
   Operation operation_;
@@ -69,6 +74,7 @@ class Buffers {
   ReplicaLayout layout_;
   int rank_;
   Place place_;
+  std::array<float, period> sums_{};  // of all replicas, by element
   std::vector<Values> values_;
   std::vector<Values> results_;
   std::vector<std::vector<float>> left_;  // contents of the results after a failure

@@ -7,6 +7,7 @@
 
 #include "simulation/allocations.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <exception>
@@ -20,6 +21,13 @@ namespace {
 /// Seeds of kept_seeds have been found with these.
 bool may_be_asynchronous(Kind kind) {
   return kind != Kind::reduce && kind != Kind::all_gather && kind != Kind::gather && kind != Kind::messages;
+}
+
+constexpr std::size_t most_ranks = 64;
+constinit std::array<std::array<int, most_ranks>, most_ranks> unmatched_calls{};  // sends less receives
+
+int& unmatched(int sender, int receiver) noexcept {
+  return unmatched_calls[static_cast<std::size_t>(sender)][static_cast<std::size_t>(receiver)];
 }
 
 /// Throws the first error when all messages have ended.
@@ -39,9 +47,12 @@ void send_and_receive(const Communicator& comm, const Operation& operation, cons
     const CodeOf code(CodeOf::simulation);
     requests.reserve(2 * count);
   }
-  for (std::size_t k = 0; k < count && !error; ++k)
-    note_error([&] { requests.push_back(comm.recv_async(item.outputs.subspan(k, 1), others.source)); });
   for (std::size_t k = 0; k < count && !error; ++k) {
+    --unmatched(others.source, comm.rank());
+    note_error([&] { requests.push_back(comm.recv_async(item.outputs.subspan(k, 1), others.source)); });
+  }
+  for (std::size_t k = 0; k < count && !error; ++k) {
+    ++unmatched(comm.rank(), others.target);
     const auto tensors = item.inputs.subspan(k, 1);
     if (operation.is_asynchronous) {
       note_error([&] { requests.push_back(comm.send_async(tensors, others.target)); });
@@ -115,5 +126,9 @@ void run_plan(const Communicator& comm, const Operation& operation, const Item& 
   }
   plan.run();
 }
+
+void forget_messages() noexcept { unmatched_calls = {}; }
+
+bool are_matched(int sender, int receiver) noexcept { return unmatched(sender, receiver) == 0; }
 
 }  // namespace lockstep::simulation

@@ -20,4 +20,9 @@ void call(const Communicator& comm, const Operation& operation, const Item& item
 /// Runs an all_reduce twice. A rank that does not `prepare` it makes two calls in place of the runs, which are equal.
 void run_plan(const Communicator& comm, const Operation& operation, const Item& item, bool prepares);
 
+/// Forgets the messages of the job before.
+void forget_messages() noexcept;
+/// Whether the rank has called `send` as often as the other one `recv`, or more or less often, as after a failure.
+[[nodiscard]] bool are_matched(int sender, int receiver) noexcept;
+
 }  // namespace lockstep::simulation

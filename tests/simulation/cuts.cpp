@@ -87,6 +87,8 @@ bool cut(Scenario& scenario, const std::string& part) {
     }
   } else if (part == "memory") {
     for (Fault& fault : scenario.faults) fault.kind = fault.common_kind;
+  } else if (part == "pauses") {
+    for (Fault& fault : scenario.faults) fault.has_pause = false;
   } else if (part == "departures") {
     scenario.leaves_after_failure = false;
   } else if (part == "lateness") {
@@ -103,6 +105,8 @@ bool cut(Scenario& scenario, const std::string& part) {
     scenario.ranks_of_domain = 0;
   } else if (part == "mappings") {
     scenario.has_mappings = false;
+    for (Fault& fault : scenario.faults) fault.is_in_work = false;
+  } else if (part == "work") {
     for (Fault& fault : scenario.faults) fault.is_in_work = false;
   } else if (part == "turns") {
     scenario.turn_bytes = 0;
@@ -157,9 +161,12 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
   if (has_operation(makes_messages)) cuts.emplace_back("messages");
   if (has_operation(makes_step)) cuts.emplace_back("steps");
   if (has_operation([](const Operation& each) { return each.is_left_open; })) cuts.emplace_back("requests");
-  if (std::any_of(scenario.faults.begin(), scenario.faults.end(),
-                  [](const Fault& fault) { return fault.kind == FaultKind::lacks_memory; }))
-    cuts.emplace_back("memory");
+  const auto has_fault = [&scenario](bool (*is_it)(const Fault&)) {
+    return std::any_of(scenario.faults.begin(), scenario.faults.end(), is_it);
+  };
+  if (has_fault([](const Fault& each) { return each.kind == FaultKind::lacks_memory; })) cuts.emplace_back("memory");
+  if (has_fault([](const Fault& each) { return each.has_pause; })) cuts.emplace_back("pauses");
+  if (has_fault([](const Fault& each) { return each.is_in_work; })) cuts.emplace_back("work");
   if (scenario.is_created_together) cuts.emplace_back("creation");
   if (scenario.begins_with_failure) cuts.emplace_back("first-failure");
   if (scenario.leaves_after_failure) cuts.emplace_back("departures");

@@ -14,8 +14,8 @@
 namespace lockstep::simulation {
 
 inline constexpr std::string_view cuts_text =
-    R"(delays, deaths (ranks stop instead), memory (shortages become other faults), departures (of ranks with an error), lateness (beyond the time until heartbeats),
-creation (of the communicator, together), first-failure, calls (other than those of common kinds), messages (between two ranks), steps (of strategies), requests (that are left open), recovery (at once), preemption, stale (loads of older values), mappings (ranks are threads of one process), places (one cache), turns (short ones), private (memory, and many messages at once), replicas (one per rank), rank=R, fault=K, before=N and after=N (operations before and after operation N))";
+    R"(delays, deaths (ranks stop instead), memory (shortages become other faults), pauses (before other faults), departures (of ranks with an error), lateness (beyond the time until heartbeats),
+creation (of the communicator, together), first-failure, calls (other than those of common kinds), messages (between two ranks), steps (of strategies), requests (that are left open), recovery (at once), preemption, stale (loads of older values), mappings (ranks are threads of one process), work (ranks stop outside of it), places (one cache), turns (short ones), private (memory, and many messages at once), processors (more than two), replicas (one per rank), rank=R, fault=K, before=N and after=N (operations before and after operation N))";
 
 /// Leaves one part of `scenario` out. A number is that of the scenario before this cut. Returns false, and changes
 /// nothing, if there is no such part.

@@ -39,6 +39,7 @@ using std::chrono::nanoseconds;
 
 const Scenario* running = nullptr;
 std::array<bool, virtual_time::most_groups> stops_soon{};        ///< by group
+std::array<bool, virtual_time::most_groups> has_died{};          ///< by group; it goes on in order to end
 std::array<int, virtual_time::most_groups> turns_before_stop{};  ///< by group: of work; 0: it does not stop in work
 
 Random& random_of_thread() {
@@ -62,15 +63,10 @@ bool must_not_stop() { return !running->has_mappings && stops_soon[static_cast<s
 void at_turn() {
   if (must_not_stop()) return;
   int& turns = turns_before_stop[static_cast<std::size_t>(virtual_time::group())];
-  const bool stops_here = turns > 0 && --turns == 0;
-  if (stops_here) virtual_time::stop_group(virtual_time::group());
+  if (turns > 0 && --turns == 0) virtual_time::stop_group(virtual_time::group());
   at_word();
   // the simulation ends a rank that has died here: others have not waited for it, and may have used their memory again
-  const auto is_death = [](const Fault& fault) {
-    return fault.kind == FaultKind::dies && group_of(fault.rank) == virtual_time::group();
-  };
-  if (stops_here && std::any_of(running->faults.begin(), running->faults.end(), is_death))
-    throw std::runtime_error("the process has died");
+  if (has_died[static_cast<std::size_t>(virtual_time::group())]) throw std::runtime_error("the process has died");
   const Delays& delays = running->delays;
   if (delays.slow_one_in == 0 || !random_of_thread().one_in(4 * delays.slow_one_in)) return;
   const auto most = static_cast<std::uint64_t>(delays.most_slow.count());
@@ -109,8 +105,10 @@ class Job {
     hooks.hides_memory = scenario.hides_memory ? all_memory : nullptr;
     hooks.most_turn_bytes = scenario.turn_bytes > 0 ? scenario.turn_bytes : detail::TestHooks().most_turn_bytes;
     stops_soon = {};
+    has_died = {};
     turns_before_stop = {};
     forget_failed_allocations();
+    forget_messages();
     for (int rank = 0; rank < scenario.ranks(); ++rank)
       stops_soon[static_cast<std::size_t>(group_of(rank))] = stops(rank);
   }
@@ -230,6 +228,7 @@ class Job {
     await([this](int rank) { return has_ended(rank) || (stops(rank) && virtual_time::stopped_since(group_of(rank))); });
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (const auto since = virtual_time::stopped_since(group_of(rank))) outcome(rank).fault_at = *since;
+      has_died[static_cast<std::size_t>(group_of(rank))] = dies(rank) && outcome(rank).fault_at;
       if (dies(rank) && outcome(rank).fault_at) has_left_ = true;
     }
     look_at_outputs();
@@ -514,6 +513,7 @@ class Job {
   /// more.
   void begin_fault(const Fault& fault) {
     if (stops(fault.rank) && are_stops_over_) return;
+    if (fault.has_pause) std::this_thread::sleep_for(lateness(scenario_, fault));
     if (!stops(fault.rank) && fault.kind != FaultKind::lacks_memory) outcome(fault.rank).fault_at = virtual_time::now();
     say(fault.rank, "{}", describe(scenario_, fault));
     const auto group = static_cast<std::size_t>(group_of(fault.rank));
@@ -554,6 +554,37 @@ class Job {
     complete(rank);
   }
 
+  /// A message from each rank to each other one whose calls match.
+  void exchange_messages(const Communicator& comm, int rank) {
+    std::deque<Buffers> messages;  // by distance of the ranks
+    std::vector<Request> requests;
+    requests.reserve(2 * report_.ranks.size());
+    std::exception_ptr first;
+    const auto note_error = [&first](const auto& make_call) {  // it does not keep the others waiting
+      try {
+        const CodeOf made_by(CodeOf::library);
+        make_call();
+      } catch (const std::exception&) {
+        if (!first) first = std::current_exception();
+      }
+    };
+    for (int distance = 1; distance < scenario_.ranks(); ++distance) {
+      const Operation operation{Kind::messages, distance % 2 == 0 ? 3 : 3000, distance - 1};
+      const Item item = messages.emplace_back(operation, distance, layout_, rank, place_of(rank)).item();
+      const auto [target, source] = partners(operation, rank, scenario_.ranks());
+      if (are_matched(source, rank)) note_error([&] { requests.push_back(comm.recv_async(item.outputs, source)); });
+      if (are_matched(rank, target)) note_error([&] { requests.push_back(comm.send_async(item.inputs, target)); });
+    }
+    for (Request& request : requests) note_error([&request] { request.wait(); });
+    if (first) std::rethrow_exception(first);
+    for (int distance = 1; distance < scenario_.ranks(); ++distance) {
+      const int source = partners({Kind::messages, 0, distance - 1}, rank, scenario_.ranks()).source;
+      const std::string wrong = messages[static_cast<std::size_t>(distance) - 1].wrong();
+      if (are_matched(source, rank) && !wrong.empty())
+        outcome(rank).wrong.push_back(fmt::format("a message of rank {} after recover: {}", source, wrong));
+    }
+  }
+
   /// After a failure, all ranks can go on from the same operation.
   void recover(const Communicator& comm, int rank) {
     outcome(rank).recovers_at = virtual_time::now();
@@ -575,6 +606,7 @@ class Job {
         if (std::string wrong = buffers.wrong(); !wrong.empty())
           outcome(rank).wrong.push_back("after recover: " + wrong);
       }
+      exchange_messages(comm, rank);
     } catch (const std::exception& error) {
       outcome(rank).after = failure_of(error, rank, -1);
       say(rank, "after recover: {}", error.what());

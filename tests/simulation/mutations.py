@@ -97,6 +97,30 @@ def search(lane, options, seconds):
     return shown, time.monotonic() - begin
 
 
+def unchanged(lane):
+    """The simulator without a defect."""
+    return os.path.join(SCRATCH, f'simulate-{lane}')
+
+
+def fails_without_defect(lane, options, shown):
+    """Whether the job that shows the defect fails without it, too."""
+    seed = re.match(r'seed (\d+)', shown)
+    done = seed and subprocess.run([unchanged(lane), '--seed', seed.group(1), *options], capture_output=True, timeout=300, check=False)
+    return bool(done) and done.returncode != 0
+
+
+def try_to_find(lane, options, seconds):
+    """Whether the simulator finds the defect in the sources, and what to print of that."""
+    if fault := build(lane):
+        return False, f'does not compile: {fault}'
+    shown, taken = search(lane, options, seconds)
+    if not shown:
+        return False, 'NOT FOUND'
+    if fails_without_defect(lane, options, shown):
+        return False, f'NOT FOUND, since this fails without the defect, too: {shown[:200]}'
+    return True, f'found after {taken:.1f} s: {shown[:200]}'
+
+
 def main():
     arguments = sys.argv[1:]
     if arguments == ['--check']:
@@ -106,18 +130,21 @@ def main():
         seconds, arguments = int(arguments[1]), arguments[2:]
     chosen = patches(arguments)
     copy_sources()
+    for lane in {header(path, 'Lane') or 'plain' for _, path in chosen}:
+        if fault := build(lane):
+            sys.exit(f'mutations.py: the sources do not compile: {fault}')
+        shutil.copy(os.path.join(SOURCE, FOLDERS[lane], SIMULATE), unchanged(lane))
     count = 0
     for name, path in chosen:
         if fault := patch(path, SOURCE):
             sys.exit(f'mutations.py: {name}: {fault}')
         lane = header(path, 'Lane') or 'plain'
         try:
-            fault = build(lane)
-            shown, taken = ('', 0) if fault else search(lane, header(path, 'Options').split(), seconds)
+            is_found, text = try_to_find(lane, header(path, 'Options').split(), seconds)
         finally:
             patch(path, SOURCE, '-R')
-        count += 1 if shown else 0
-        print(f'{name}: ' + (f'does not compile: {fault}' if fault else f'found after {taken:.1f} s: {shown[:200]}' if shown else 'NOT FOUND'), flush=True)
+        count += 1 if is_found else 0
+        print(f'{name}: {text}', flush=True)
     print(f'{len(chosen)} mutations, {count} found')
     return 0 if count == len(chosen) else 1
 

@@ -71,7 +71,8 @@ enum class Part : std::uint8_t {
   steps,
   memory,
   processors,
-  privacy
+  privacy,
+  pauses
 };
 
 Random random_of(std::uint64_t seed, Part part) {
@@ -208,6 +209,12 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   constexpr int many_processors = 64;
   if (random_of(seed, Part::processors).one_in(4)) scenario.processors = many_processors;
   scenario.hides_memory = random_of(seed, Part::privacy).one_in(4);
+  Random of_pauses = random_of(seed, Part::pauses);
+  for (Fault& fault : scenario.faults) {
+    const bool can_be =
+        fault.kind == FaultKind::aborts || fault.kind == FaultKind::leaves || fault.kind == FaultKind::calls_other;
+    fault.has_pause = can_be && of_pauses.one_in(2);
+  }
   for (Operation& operation : scenario.operations) {
     operation.has_many = scenario.hides_memory && operation.kind == Kind::messages;
     if (operation.has_many) operation.is_asynchronous = true;  // one after the other, they would be late
@@ -251,13 +258,14 @@ std::string text_of_abort(int rank) { return fmt::format("no more bread on rank 
 int turn_of_work(const Fault& fault) { return static_cast<int>(fault.turns % 4) + 1; }
 
 std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault) {
-  if (fault.delay > scenario.fail_after) return fault.delay;
+  if (fault.delay > scenario.fail_after && !fault.has_pause) return fault.delay;
+  const std::chrono::milliseconds delay = fault.delay % (2 * scenario.fail_after);
   const auto most =
       scenario.is_late_beyond_heartbeats ? scenario.fail_after * 7 / 10 : heartbeat_interval(scenario) * 9 / 10;
-  const std::chrono::milliseconds alone = std::min(fault.delay, most - 3 * scenario.delays.slowest());
+  const std::chrono::milliseconds alone = std::min(delay, most - 3 * scenario.delays.slowest());
   // two late ranks add up where one waits for the other in a message, for which a third one does not wait
   const auto is_late = [&scenario](const Fault& each) {
-    return each.kind == FaultKind::is_late && each.delay <= scenario.fail_after;
+    return each.has_pause || (each.kind == FaultKind::is_late && each.delay <= scenario.fail_after);
   };
   const bool may_add_up = std::any_of(scenario.operations.begin(), scenario.operations.end(),
                                       [](const Operation& each) { return each.kind == Kind::messages; });
@@ -284,6 +292,8 @@ std::string describe(const Scenario& scenario, const Fault& fault) {
   const std::string who = fmt::format("rank {} ", fault.rank);
   const std::string when =
       begins_in_creation(scenario, fault) ? "the creation" : fmt::format("operation {}", fault.operation);
+  const std::string pause =
+      fault.has_pause ? fmt::format(", after a pause of {} ms", lateness(scenario, fault).count()) : "";
   switch (fault.kind) {
     case FaultKind::dies:
     case FaultKind::stops: {
@@ -294,10 +304,10 @@ std::string describe(const Scenario& scenario, const Fault& fault) {
       return who + fmt::format("{} {} turns after {} begins", what, fault.turns, when);
     }
     case FaultKind::is_late: return who + fmt::format("is {} ms late for {}", lateness(scenario, fault).count(), when);
-    case FaultKind::aborts: return who + fmt::format("aborts at operation {}", fault.operation);
-    case FaultKind::leaves: return who + fmt::format("leaves at operation {}", fault.operation);
+    case FaultKind::aborts: return who + fmt::format("aborts at operation {}", fault.operation) + pause;
+    case FaultKind::leaves: return who + fmt::format("leaves at operation {}", fault.operation) + pause;
     case FaultKind::calls_other:
-      return who + fmt::format("calls {} in operation {}", describe(fault.other), fault.operation);
+      return who + fmt::format("calls {} in operation {}", describe(fault.other), fault.operation) + pause;
     case FaultKind::lacks_memory:
       return who + fmt::format("has no memory for allocation {} after {} begins", fault.turns, when);
   }

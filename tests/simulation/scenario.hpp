@@ -87,7 +87,8 @@ struct Fault {
   int operation = 0;
   std::uint64_t turns = 0;  ///< of FaultKind::stops, dies and lacks_memory
   bool is_in_work = false;  ///< FaultKind::stops and dies happen in a turn of work on the memory of other ranks
-  std::chrono::milliseconds delay = {};  ///< of FaultKind::is_late; see lateness()
+  bool has_pause = false;   ///< FaultKind::aborts, leaves and calls_other come after a pause
+  std::chrono::milliseconds delay = {};  ///< of FaultKind::is_late and of a pause; see lateness()
   Operation other = {};                  ///< of FaultKind::calls_other
 };
 
@@ -163,7 +164,8 @@ struct Partners {
 [[nodiscard]] bool begins_in_creation(const Scenario& scenario, const Fault& fault);
 /// In which turn of its work the rank of a fault that is_in_work stops.
 [[nodiscard]] int turn_of_work(const Fault& fault);
-/// How late the rank of a fault of kind is_late is: before the others send their probes, or later than the deadline.
+/// How late the rank of a fault of kind is_late is: before the others send their probes, or later than the deadline. A
+/// pause is always so short that the rank comes before the probes.
 [[nodiscard]] std::chrono::milliseconds lateness(const Scenario& scenario, const Fault& fault);
 
 /// A line for each part of the scenario.

@@ -15,6 +15,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -52,6 +53,7 @@ constexpr std::string_view usage =
   --operations N    at most so many operations (default 20)
   --faults N        at most so many faults (default 2)
   --cut PART,...    leaves parts of the jobs out; --help-cuts lists them
+  --with PART,...   of the jobs, only those that have these parts
   --kept FILE       first runs the seeds of a file: a line has the options of one run
   --stop            stops at the first violation
   --marks           prints how often each mark in a rare branch of the library was reached; one that was not is a failure
@@ -70,6 +72,7 @@ struct Arguments {
   std::string kept;
   Limits limits;
   std::vector<std::string> cuts;
+  std::vector<std::string> needed;  ///< parts
 };
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -140,6 +143,8 @@ Arguments parse(const std::vector<std::string>& words) {
       arguments.kept = value;
     } else if (option == "--cut") {
       arguments.cuts = words_of(value);
+    } else if (option == "--with") {
+      arguments.needed = words_of(value);
     } else if (option == "--nodes") {
       arguments.limits.most_nodes = static_cast<int>(number(1, 8));
     } else if (option == "--operations") {
@@ -162,6 +167,16 @@ Scenario scenario_of(std::uint64_t seed, const Arguments& arguments) {
       refuse(fmt::format("--cut {}: the job of seed {} has no such part; --help-cuts lists them", part, seed));
   }
   return scenario;
+}
+
+/// The first of `needed` that the scenario has not; empty if it has all.
+std::string missing_part(const Scenario& scenario, const std::vector<std::string>& needed) {
+  if (needed.empty()) return "";
+  const std::vector<std::string> parts = possible_cuts(scenario);
+  const auto missing = std::find_if_not(needed.begin(), needed.end(), [&parts](const std::string& part) {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  });
+  return missing == needed.end() ? "" : *missing;
 }
 
 /// Cuts a scenario that fails, as long as it still fails. Returns the cuts, separated by commas.
@@ -230,6 +245,7 @@ class Search {
     for (const std::string& each : found) std::printf("  %s\n", each.c_str());
   }
 
+  [[nodiscard]] std::uint64_t runs() const noexcept { return runs_; }
   [[nodiscard]] std::uint64_t violations() const noexcept { return violations_; }
   [[nodiscard]] std::string summary() const {
     const std::string memory =
@@ -294,8 +310,19 @@ int main(int argc, char** argv) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     return arguments.seconds > 0 ? taken.count() < arguments.seconds : runs < arguments.runs;
   };
-  for (std::uint64_t runs = 0; goes_on(runs); ++runs)
-    search.look_at(scenario_of(first + runs, arguments), arguments, arguments.is_one);
+  const std::uint64_t runs_of_kept = search.runs();
+  int skipped = 0;  // seeds, one after the other
+  for (std::uint64_t seed = first; goes_on(search.runs() - runs_of_kept); ++seed) {
+    const Scenario scenario = scenario_of(seed, arguments);
+    if (const std::string missing = missing_part(scenario, arguments.needed); missing.empty()) {
+      search.look_at(scenario, arguments, arguments.is_one);
+      skipped = 0;
+    } else if (constexpr int most = 100'000; arguments.is_one || ++skipped == most) {
+      refuse(fmt::format("--with {}: {}", missing,
+                         arguments.is_one ? "the job of this seed has no such part"
+                                          : "100000 jobs in a row have not all of these parts"));
+    }
+  }
   const bool has_reached_all = !arguments.marks || print_marks();
   std::printf("%s\n", search.summary().c_str());
   return search.violations() > 0 || !has_reached_all ? 1 : 0;

@@ -189,20 +189,23 @@ class Judge {
       const bool takes_part = fault.kind == FaultKind::aborts || fault.kind == FaultKind::calls_other ||
                               (fault.kind == FaultKind::lacks_memory && outcome(fault.rank).has_communicator);
       const bool has_fault_now = outcome(fault.rank).lacks_memory_in_recovery;
-      if (has_fault_now) begin = std::max(begin, *outcome(fault.rank).fault_at);
-      if (has_fault_now || (scenario_.recovers_at_once && !takes_part)) culprits.push_back(fault.rank);
+      if (!has_fault_now && (!scenario_.recovers_at_once || takes_part)) continue;
+      culprits.push_back(fault.rank);
+      begin = std::max(begin, *outcome(fault.rank).fault_at);  // it may leave after the others have begun
     }
     // without memory in the creation of a communicator, other ranks may have none, either
     const bool is_of_creation = any_lacks_communicator(culprits);
     for (int other = 0; other < scenario_.ranks() && is_of_creation; ++other) {
       if (!outcome(other).has_communicator && !contains(culprits, other)) culprits.push_back(other);
     }
-    std::chrono::nanoseconds time = time_to_notice(*seen.after);
+    // a rank that waits for a message does not see that the other one has failed in a collective before
+    bool needs_deadline = message_in(told(seen.after->text)).has_value();
     for (int other = 0; other < scenario_.ranks() && scenario_.recovers_at_once; ++other) {
       if (outcome(other).recovers_at || !has_completed(outcome(other)) || outcome(other).failure) continue;
       culprits.push_back(other);
-      time = std::max<std::chrono::nanoseconds>(time, 2 * scenario_.fail_after + std::chrono::seconds(1));
+      needs_deadline = true;
     }
+    const std::chrono::nanoseconds time = needs_deadline ? time_of_deadline() : time_to_notice(*seen.after);
     const Failure& failure = *seen.after;
     const bool is_new = scenario_.recovers_at_once && !(seen.failure && tells_of_shortage(*seen.failure));
     if (is_new && tells_of_shortage(failure)) culprits.push_back(failure.rank);
@@ -242,6 +245,10 @@ class Judge {
     return std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return !outcome(rank).has_communicator; });
   }
 
+  [[nodiscard]] std::chrono::nanoseconds time_of_deadline() const {
+    return 2 * scenario_.fail_after + std::chrono::seconds(1);
+  }
+
   /// How long after the last fault the others fail at the latest. A rank that says itself that it takes no further
   /// part, or whose end another rank of its node has seen in an operation of the same communicator, needs no deadline.
   [[nodiscard]] std::chrono::nanoseconds time_to_notice(const Failure& failure) const {
@@ -259,8 +266,7 @@ class Judge {
       }
       return fault.kind == FaultKind::dies || fault.kind == FaultKind::stops || fault.kind == FaultKind::is_late;
     };
-    if (std::any_of(scenario_.faults.begin(), scenario_.faults.end(), needs_deadline))
-      return 2 * scenario_.fail_after + std::chrono::seconds(1);
+    if (std::any_of(scenario_.faults.begin(), scenario_.faults.end(), needs_deadline)) return time_of_deadline();
     std::chrono::nanoseconds time = std::chrono::seconds(1) + 20 * scenario_.delays.slowest();
     for (const Fault& fault : scenario_.faults)
       time += is_fatal(fault, scenario_) ? std::chrono::milliseconds(0) : lateness(scenario_, fault);

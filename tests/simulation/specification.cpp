@@ -176,6 +176,18 @@ class Judge {
     return false;
   }
 
+  /// As `may_miss`, of a message after `recover`, where the rank may have failed in a collective before it.
+  [[nodiscard]] bool may_miss_after_recovery(int rank, const std::vector<int>& culprits) const {
+    for (int steps = 0; steps < scenario_.ranks(); ++steps) {
+      if (contains(culprits, rank)) return true;
+      if (!outcome(rank).after) return false;
+      const std::optional<Message> message = message_in(told(outcome(rank).after->text));
+      if (!message) return true;  // of a collective, whose names are checked
+      rank = message->other;
+    }
+    return false;
+  }
+
   /// Ranks that recover at once do so without those that take no part any more. A late rank may come too late. One that
   /// has waited for a message, which no abort ends, comes when the others time out: only their time is checked then.
   /// A rank may lack memory only now, or in the last barrier, which others complete: these do not recover. It may also
@@ -199,7 +211,8 @@ class Judge {
       if (!outcome(other).has_communicator && !contains(culprits, other)) culprits.push_back(other);
     }
     // a rank that waits for a message does not see that the other one has failed in a collective before
-    bool needs_deadline = message_in(told(seen.after->text)).has_value();
+    const std::optional<Message> message = message_in(told(seen.after->text));
+    bool needs_deadline = message.has_value();
     for (int other = 0; other < scenario_.ranks() && scenario_.recovers_at_once; ++other) {
       if (outcome(other).recovers_at || !has_completed(outcome(other)) || outcome(other).failure) continue;
       culprits.push_back(other);
@@ -212,7 +225,8 @@ class Judge {
     const bool can_miss_message = scenario_.recovers_at_once && has_message_errors_;
     if (culprits.empty() && !can_miss_message) return add("rank {}: after recover: {}", rank, failure.text);
     if (contains(culprits, rank)) return;
-    if (!can_miss_message) judge_names(rank, failure, culprits);
+    if (!can_miss_message && !(message && may_miss_after_recovery(message->other, culprits)))
+      judge_names(rank, failure, culprits);
     if (failure.at > begin + time)
       add("rank {} fails to recover {:.3f} s after its failure: {}", rank,
           std::chrono::duration<double>(failure.at - begin).count(), failure.text);

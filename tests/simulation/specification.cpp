@@ -302,9 +302,15 @@ class Judge {
     std::vector<int> followed;
     const auto waits_for_culprit = [&](int name, const auto& same) -> bool {
       if (is_culprit(name)) return true;
+      if (!can_wait_elsewhere_ || contains(followed, name)) return false;
       const std::string wait = wait_of(failure.text, own_number(part, name));
-      if (!can_wait_elsewhere_ || wait.empty() || contains(followed, name)) return false;
+      const bool is_named = followed.empty();
       followed.push_back(name);
+      if (wait.empty()) {  // the text says for whom another rank waits; the error of that one may go on
+        if (is_named || name >= scenario_.ranks() || !outcome(name).of_message) return false;
+        const std::optional<Message> own = message_in(outcome(name).of_message->text);
+        return own && same(own->other, same);
+      }
       // a long text may have no room for what ranks wait for
       constexpr std::size_t long_text = 250;
       const bool is_cut = wait.ends_with(" in other calls") && failure.text.size() > long_text;

@@ -226,6 +226,22 @@ TEST(SpecificationOfMessages, permits_the_shortage_of_the_other_end) {
   EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
 }
 
+TEST(SpecificationOfMessages, follows_a_wait_by_the_error_of_the_rank_that_is_awaited) {
+  CaseOfMessages one;
+  one.scenario.node_leaders.push_back(2);
+  one.scenario.replicas.push_back(1);
+  one.report.ranks.push_back(one.report.ranks[0]);
+  one.report.ranks[2].failure->text =
+      "operation #1 of communicator, barrier: timed out after 2 s waiting for rank 0; rank 0 waits in recv #0 from "
+      "rank 3 to rank 0";
+  one.report.ranks[3].failure->text = "rank 0 failed at job.cpp:9: " + one.report.ranks[0].failure->text;
+  one.report.ranks[3].failure->rank = 0;
+  EXPECT_TRUE(one.finds("rank 0, which did its part"));
+  one.report.ranks[3].of_message = {1, Code::deadline_exceeded, one.report.ranks[0].failure->text, 1, 2100ms};
+  one.report.ranks[3].of_message->text.replace(std::string("send #0 of communicator from rank ").size(), 1, "3");
+  EXPECT_EQ(violations(one.scenario, one.report), std::vector<std::string>());
+}
+
 TEST(SpecificationOfMessages, permits_the_name_of_a_rank_that_waits_for_a_culprit) {
   CaseOfMessages one;
   const std::string error = "operation #1 of communicator, barrier: timed out after 2 s waiting for ranks 0, 1";

@@ -3,6 +3,7 @@
 
 #include "base/process.hpp"
 
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
 
 #include <fmt/format.h>
@@ -126,8 +127,14 @@ static_assert(sizeof(PidfdInfo) == 64);
 }  // namespace
 
 ProcessId id_of_this_process() noexcept {
+  thread_local ProcessId known;
+  thread_local std::uint32_t depth = 0;
   const std::int64_t number = getpid();
-  return {space_of_this_process(), ProcStat(number).start_time, number};
+  if (known.number != number || depth != fork_depth() || known.start_time == 0) {  // a child of fork has another one
+    known = {space_of_this_process(), ProcStat(number).start_time, number};
+    depth = fork_depth();
+  }
+  return known;
 }
 
 bool is_traced(std::int64_t number) noexcept {

@@ -22,6 +22,7 @@ struct ProcessId {
   friend bool operator==(const ProcessId&, const ProcessId&) = default;
 };
 
+/// Reads files of /proc when a thread calls it for the first time.
 [[nodiscard]] ProcessId id_of_this_process() noexcept;
 
 /// Whether a debugger, or another tracer such as strace, is attached to process `number` of this pid namespace. False

@@ -28,12 +28,12 @@ Presence::Presence(Transport& transport, ControlChannel& control, const Agreemen
   int index = 0;
   for (int rank = 0; rank < transport.size(); ++rank) {
     if (leaders[static_cast<std::size_t>(rank)] != leaders[static_cast<std::size_t>(transport.rank())]) continue;
-    Member member{rank, index, transport.process_of(index)};
-    if (group_ != nullptr && rank != transport.rank()) transport.sharing_group()->watch(index, member.process);
-    ++index;
-    all_see_deaths_ = all_see_deaths_ && (rank == transport.rank() || member.process != nullptr);
-    if (rank != transport.rank() && (group_ != nullptr || member.process != nullptr))
-      members_.push_back(std::move(member));
+    const int member_index = index++;
+    if (rank == transport.rank()) continue;
+    Member member{rank, member_index, transport.process_of(member_index)};
+    if (group_ != nullptr) transport.sharing_group()->watch(member_index, member.process);
+    all_see_deaths_ = all_see_deaths_ && member.process != nullptr;
+    if (group_ != nullptr || member.process != nullptr) members_.push_back(std::move(member));
   }
 }
 

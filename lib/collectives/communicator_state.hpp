@@ -70,8 +70,9 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache message_cache LOCKSTEP_GUARDED_BY(mutex);  // separate, so that messages displace no collectives
 
-  detail::Mutex creation_mutex;  // held while another communicator is made from this communicator
-  detail::Mutex gpu_mutex;       // held while the ranks negotiate the path between GPUs
+  detail::Mutex creation_mutex;            // held while another communicator is made from this communicator
+  std::vector<std::byte> creation_memory;  // what the ranks exchange then; the same each time, so that plans are reused
+  detail::Mutex gpu_mutex;                 // held while the ranks negotiate the path between GPUs
   std::shared_ptr<detail::GpuGroup> gpus LOCKSTEP_GUARDED_BY(gpu_mutex);  // null before the first call on GPUs
   std::string logged_notice LOCKSTEP_GUARDED_BY(gpu_mutex);
 

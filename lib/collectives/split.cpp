@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <type_traits>
@@ -168,18 +169,24 @@ class Communicator::State::Creator {
   template <class T>
   [[nodiscard]] std::vector<T> gather(const T& own, std::string_view step) const {
     const auto bytes = [](std::size_t count) { return Shape{static_cast<std::int64_t>(count * sizeof(T))}; };
-    std::vector<T> by_replica(static_cast<std::size_t>(parent_.layout.replicas()));
-    const ConstTensorView input(&own, DType::u8, bytes(1));
+    const auto replicas = static_cast<std::size_t>(parent_.layout.replicas());
+    std::vector<std::byte>& memory = parent_.creation_memory;  // the value of this rank, and those of all replicas
+    memory.resize(std::max(memory.size(), (1 + replicas) * sizeof(T)));
+    std::memcpy(memory.data(), &own, sizeof(T));
+    std::byte* const by_replica = &memory[sizeof(T)];
+    const ConstTensorView input(memory.data(), DType::u8, bytes(1));
     const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(parent_.layout.count(parent_.rank)), input);
-    const TensorView output{by_replica.data(), DType::u8, bytes(by_replica.size()), Device{}};
+    const TensorView output{by_replica, DType::u8, bytes(replicas), Device{}};
     const Item item{inputs, std::span(&output, 1)};
     const std::string name = name_of(step);
     const detail::OperationUse use(
         parent_.acquire(Call::all_gather(), std::span(&item, 1), detail::internal_call(name, creation_.where)));
     run(use.operation());
-    std::vector<T> by_rank;
-    for (int member = 0; member < parent_.layout.ranks(); ++member)
-      by_rank.push_back(by_replica[static_cast<std::size_t>(parent_.layout.first(member))]);
+    std::vector<T> by_rank(static_cast<std::size_t>(parent_.layout.ranks()));
+    for (int member = 0; member < parent_.layout.ranks(); ++member) {
+      const auto replica = static_cast<std::size_t>(parent_.layout.first(member));
+      std::memcpy(&by_rank[static_cast<std::size_t>(member)], by_replica + replica * sizeof(T), sizeof(T));
+    }
     return by_rank;
   }
 

@@ -13,7 +13,6 @@
 #include <bit>
 #include <cstring>
 #include <exception>
-#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -88,11 +87,11 @@ Recorder::Recorder(const std::string& name, const Transport& transport, const Re
       is_registered_(options.entries != 0),
       writes_after_failures_(is_registered_ && identity_.job_ranks.size() > 1),
       fork_depth_(fork_depth()),
-      entries_(rounded_up(options.entries == 0 && meter_ != nullptr ? metering_entries : options.entries)) {
+      memory_(rounded_up(options.entries == 0 && meter_ != nullptr ? metering_entries : options.entries) *
+              bytes_of_entry),
+      entries_(reinterpret_cast<Entry*>(memory_.data()), memory_.size() / bytes_of_entry) {
   if (entries_.empty()) return;
-  // calloc gives zeroed pages, which become resident only when they are used
-  calls_.reset(static_cast<Call*>(std::calloc(2 * entries_.size(), sizeof(Call))));
-  if (calls_ == nullptr) throw std::bad_alloc();
+  calls_ = reinterpret_cast<Call*>(memory_.data() + entries_.size_bytes());
   if (is_registered_) add_record_source(*this, options.directory);
 }
 

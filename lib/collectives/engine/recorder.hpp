@@ -8,6 +8,7 @@
 
 #include "base/mutex.hpp"
 #include "base/time_stamp.hpp"
+#include "base/zero_pages.hpp"
 #include "cluster/flight_record.hpp"
 #include "cluster/operation_meter.hpp"
 #include "collectives/engine/operation.hpp"
@@ -15,8 +16,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -108,9 +109,7 @@ class Recorder final : public RecordSource {
     std::uint64_t number;  // this member and `descriptor` are accessed by atomic_ref
     std::uint64_t descriptor[words];
   };
-  struct Free {
-    void operator()(Call* calls) const noexcept { std::free(calls); }
-  };
+  static constexpr std::size_t bytes_of_entry = sizeof(Entry) + 2 * sizeof(Call);
 
   [[nodiscard]] static std::uint32_t status(const Error* error) noexcept {
     return error == nullptr
@@ -126,7 +125,8 @@ class Recorder final : public RecordSource {
     const std::uint64_t number = last_.load(std::memory_order_relaxed) + 1;
     RecordPlace& place = operation.record();
     if (place.call == 0 || last_call_ - place.call >= entries_.size()) add_call(operation);
-    Entry& entry = entry_of(number);
+    const bool is_new = number <= entries_.size();
+    Entry& entry = is_new ? *std::construct_at(&entry_of(number)) : entry_of(number);
     constexpr auto release = std::memory_order_release;
     entry.number.store(0, std::memory_order_relaxed);
     entry.posted.store(time_stamp(), release);
@@ -159,8 +159,9 @@ class Recorder final : public RecordSource {
   const bool writes_after_failures_;
   const std::uint32_t fork_depth_;  // fork_depth() of the process that created this object
   const TimeStampClock clock_;
-  std::vector<Entry> entries_;  // size: 0 or a power of two
-  std::unique_ptr<Call[], Free> calls_;
+  const ZeroPages memory_;          // of the entries, and behind them the calls
+  const std::span<Entry> entries_;  // size: 0 or a power of two; constructed when they are written
+  Call* calls_ = nullptr;
   std::atomic<std::uint64_t> last_{0};  // number of the last entry
   std::uint64_t last_call_ = 0;
 

@@ -47,8 +47,8 @@ class LongWait {
   }
 
  private:
-  /// Control messages, such as the abort of another rank, wake no thread.
-  static constexpr std::chrono::milliseconds longest_sleep{2};
+  /// Some events wake no thread, such as the end of another process.
+  static constexpr std::chrono::milliseconds longest_sleep{5};
   /// The ranks of the node may be busy with other things than this thread waits for, such as messages of two of them.
   /// Then they do not wake it more often than a hundred times a second.
   static constexpr int naps_after_wake = 50;

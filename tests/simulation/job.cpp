@@ -569,7 +569,7 @@ class Job {
       }
     };
     for (int distance = 1; distance < scenario_.ranks(); ++distance) {
-      const Operation operation{Kind::messages, distance % 2 == 0 ? 3 : 3000, distance - 1};
+      const Operation operation{Kind::messages, distance % 2 == 0 ? 3 : 1100, distance - 1};
       const Item item = messages.emplace_back(operation, distance, layout_, rank, place_of(rank)).item();
       const auto [target, source] = partners(operation, rank, scenario_.ranks());
       if (are_matched(source, rank)) note_error([&] { requests.push_back(comm.recv_async(item.outputs, source)); });

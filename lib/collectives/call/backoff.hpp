@@ -63,6 +63,7 @@ class Backoff {
   /// notice its end later.
   void pause_beside_a_wait() {
     if (pauses_ < shared_core_spins + naps_beside_a_wait) return pause_in_background();
+    ++pauses_;
     sleep_briefly(std::chrono::milliseconds(5), number());
   }
 

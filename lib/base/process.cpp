@@ -130,7 +130,8 @@ ProcessId id_of_this_process() noexcept {
   thread_local ProcessId known;
   thread_local std::uint32_t depth = 0;
   const std::int64_t number = getpid();
-  if (known.number != number || depth != fork_depth() || known.start_time == 0) {  // a child of fork has another one
+  if (known.number != number || depth != fork_depth() || known.space == 0 ||
+      known.start_time == 0) {  // a child of fork has another one
     known = {space_of_this_process(), ProcStat(number).start_time, number};
     depth = fork_depth();
   }

@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <ctime>
 #include <thread>
 
 namespace {
@@ -33,13 +32,6 @@ void wait_for_all_ranks() {
   MPI_Ibarrier(MPI_COMM_WORLD, &all_here);
   for (int is_over = 0; is_over == 0; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
     MPI_Test(&all_here, &is_over, MPI_STATUS_IGNORE);
-}
-
-/// Of this process.
-std::chrono::nanoseconds processor_time() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 void note(int count, MPI_Datatype type) {
@@ -239,20 +231,6 @@ TEST(MpiCommunicator, works_beside_others_from_several_threads) {
   std::jthread second([&] { check_every_part_collective(copy); });
   std::jthread third([&] { check_every_part_collective(*reversed); });
   check_every_part_collective(world);
-}
-
-TEST(MpiCommunicator, leaves_the_processor_to_others_while_it_waits) {
-  const Communicator comm = communicator_from(MPI_COMM_WORLD);
-  constexpr std::chrono::milliseconds wait(500);
-  for (const bool is_asynchronous : {false, true}) {
-    comm.barrier(long_deadline());
-    if (comm.rank() == 0) std::this_thread::sleep_for(wait);
-    const auto before = processor_time();
-    is_asynchronous ? comm.barrier_async(long_deadline()).wait() : comm.barrier(long_deadline());
-    if (comm.rank() != 0) {
-      EXPECT_LT(processor_time() - before, wait / 2);
-    }
-  }
 }
 
 TEST(MpiCommunicator, names_both_operations_when_ranks_use_two_in_opposite_order) {

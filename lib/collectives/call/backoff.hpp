@@ -22,8 +22,7 @@ class Backoff {
   static constexpr int own_core_spins = 2000;
   static constexpr int shared_core_spins = 20;
 
-  explicit Backoff(int spins, int yields = many_yields)
-      : spins_(has_pause_hooks() ? shared_core_spins : spins), yields_(yields) {}
+  explicit Backoff(int spins) : spins_(has_pause_hooks() ? shared_core_spins : spins) {}
 
   /// Spins or yields, and returns true. If the wait has already lasted so long that the caller must check the clock and
   /// control messages, returns false at once.
@@ -47,9 +46,6 @@ class Backoff {
     return true;
   }
 
-  /// Whether `pause` would sleep.
-  [[nodiscard]] bool sleeps_next() const noexcept { return pauses_ >= spins_ + yields_; }
-
   /// For a background thread beside threads that compute: the first calls return at once, later calls sleep. A thread
   /// that sleeps is scheduled soon after it wakes. A thread that yields runs again only after the whole time slices of
   /// other threads, milliseconds later.
@@ -59,18 +55,10 @@ class Backoff {
     sleep_briefly(std::chrono::microseconds(100), number());
   }
 
-  /// The same, while another thread waits, and does what this thread would do. After a long wait, this thread may
-  /// notice its end later.
-  void pause_beside_a_wait() {
-    if (pauses_ < shared_core_spins + naps_beside_a_wait) return pause_in_background();
-    ++pauses_;
-    sleep_briefly(std::chrono::milliseconds(5), number());
-  }
-
   void pause() {
     ++pauses_;
     if (pauses_ <= spins_) return;
-    if (pauses_ <= spins_ + yields_) {
+    if (pauses_ <= spins_ + yields) {
       yield_core(number());
       return;
     }
@@ -80,15 +68,13 @@ class Backoff {
  private:
   using Clock = std::chrono::steady_clock;
 
-  static constexpr int many_yields = 20'000;  // tens of milliseconds in all
-  static constexpr int naps_beside_a_wait = 200;
+  static constexpr int yields = 20'000;     // tens of milliseconds in all
   static constexpr int brief_yields = 500;  // a fraction of a millisecond if no other thread wants the core
   static constexpr auto brief_time = std::chrono::milliseconds(5);
 
   [[nodiscard]] std::uint32_t number() const noexcept { return static_cast<std::uint32_t>(pauses_); }
 
   int spins_;
-  int yields_;
   int pauses_ = 0;
   Clock::duration yielded_{};
 };

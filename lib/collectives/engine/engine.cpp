@@ -13,7 +13,6 @@
 #include "base/start_thread.hpp"
 #include "base/time_stamp.hpp"
 #include "collectives/call/backoff.hpp"
-#include "collectives/engine/long_wait.hpp"
 #include "collectives/engine/message_agreement.hpp"
 #include "collectives/engine/node_agreement.hpp"
 
@@ -424,11 +423,10 @@ bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional
     if (is_message ? await_message(static_cast<const PairOperation&>(operation), awaited) : await_collective(operation))
       return true;
   }
-  // a wait with a limit may end between two pauses
-  LongWait pauses(mutex_, until || !has_node_group_ ? nullptr : transport_->node_group(), spins_);
+  Backoff backoff(spins_);
   while (!test(operation)) {
     if (until && Clock::now() >= *until) return false;
-    pauses.pause();
+    backoff.pause();
   }
   return true;
 }
@@ -692,7 +690,7 @@ void Engine::run_progress(const std::stop_token& stop) {
     // a thread that waits does the same work; two threads would take the lock, and a core, from each other
     if (waiting_callers_.load(std::memory_order_relaxed) != 0 && !has_callbacks_.load(std::memory_order_relaxed)) {
       idle = 0;
-      backoff.pause_beside_a_wait();
+      backoff.pause_in_background();
       continue;
     }
     std::list<Continuation> done;

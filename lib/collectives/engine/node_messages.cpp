@@ -101,7 +101,6 @@ bool SentMessages::offer(std::int64_t number, const PairOperation& operation) {
   }
   group_.at_flag();
   slot.state.store(MessageRing::state_of(number, Phase::offered), std::memory_order_release);
-  group_.wake();
   return true;
 }
 
@@ -180,15 +179,10 @@ bool ReceivedMessages::begin_reading(std::int64_t number) noexcept {
   return false;
 }
 
-ReceivedMessages::Outcome ReceivedMessages::taken() const noexcept {
-  group_.wake();
-  return Outcome::taken;
-}
-
 ReceivedMessages::Outcome ReceivedMessages::end_reading(std::int64_t number) noexcept {
   MessageRing::Slot& slot = ring_->slot(number);
   at_flag_in_reading(group_);
-  if (change(slot, number, Phase::read, Phase::taken)) return taken();
+  if (change(slot, number, Phase::read, Phase::taken)) return Outcome::taken;
   static_cast<void>(change(slot, number, Phase::left, Phase::withdrawn));
   return Outcome::gone;
 }
@@ -221,7 +215,7 @@ ReceivedMessages::Outcome ReceivedMessages::take(std::int64_t number, const Pair
       group_.at_flag();
       if (!change(slot, number, Phase::offered, Phase::taken)) return Outcome::gone;
       operation.unpack(0, data);
-      return taken();
+      return Outcome::taken;
     }
     case Place::payload:
       if (!begin_reading(number)) return Outcome::gone;
@@ -258,7 +252,7 @@ ReceivedMessages::Outcome ReceivedMessages::take(std::int64_t number, const Pair
     return received > before ? Outcome::moved : Outcome::waits;
   }
   group_.at_flag();
-  return change(slot, number, Phase::offered, Phase::taken) ? taken() : Outcome::gone;
+  return change(slot, number, Phase::offered, Phase::taken) ? Outcome::taken : Outcome::gone;
 }
 
 void ReceivedMessages::refuse(std::int64_t number) noexcept {

@@ -124,8 +124,6 @@ class ReceivedMessages {
 
   [[nodiscard]] bool begin_reading(std::int64_t number) noexcept;
   [[nodiscard]] Outcome end_reading(std::int64_t number) noexcept;
-  /// The message has been received: its sender may sleep until then.
-  [[nodiscard]] Outcome taken() const noexcept;
 
   NodeGroup& group_;
   int member_;

@@ -263,8 +263,6 @@ class MpiTransport final : public Transport {
     mpi::check(MPI_Isend(out.bytes.data(), static_cast<int>(out.bytes.size()), MPI_BYTE, context_rank(target),
                          tags_.of_messages(), comm_, &out.request),
                "MPI_Isend");
-    // `target` may sleep; after the departure, the memory of the others may be in other use
-    if (group_ != nullptr && group_->departure_of(group_->rank()) == Departure::none) group_->wake();
   }
 
   /// Frees the memory of posted messages, in the order of posting, up to the first message that has not left.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory by which a rank communicates with the other ranks of its node. Every word has one writer, but for
-// first_to_fail and those of sleeping threads. Words that are read together share cache lines. Words with different
-// readers are 128 bytes apart, since processors fetch cache lines of 64 bytes in pairs.
+// first_to_fail. Words that are read together share cache lines. Words with different readers are 128 bytes apart,
+// since processors fetch cache lines of 64 bytes in pairs.
 
 #pragma once
 
@@ -163,12 +163,6 @@ struct ControlBlock {
     LooseBytes<capacity / sizeof(std::uint64_t)> record;
   };
 
-  /// The threads of the rank that sleep until another rank wakes them (shm/node_sleep).
-  struct alignas(control_block_alignment) Sleepers {
-    std::atomic<std::uint32_t> count{0};
-    std::atomic<std::uint32_t> wakes{0};  ///< how often they were woken; a futex
-  };
-
   std::array<Arrival, slots> arrivals;
   std::array<Verdict, slots> verdicts;
   std::array<std::array<LevelLine, Levels::most_levels - 1>, slots> levels;  ///< by slot and level, without level 0
@@ -183,8 +177,6 @@ struct ControlBlock {
   Word process;  ///< process id of the rank; 0 if unknown
   Word has_told_failures;  ///< 1 if the rank has told other ranks of the node, by control messages, why messages failed
   Word first_to_fail;  ///< in the block of member 0, which all members write: the first that has ended the latest epoch
-  Word sleepers;       ///< in the block of member 0: number of threads of all members that sleep
-  Sleepers own_sleepers;
   std::array<EndedEpoch, 2> ended_epochs;
   Word results;  ///< NodeAddress of the results that the rank has staged for other ranks
   std::array<DescriptorBytes, slots> descriptors;

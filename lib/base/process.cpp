@@ -130,8 +130,8 @@ ProcessId id_of_this_process() noexcept {
   thread_local ProcessId known;
   thread_local std::uint32_t depth = 0;
   const std::int64_t number = getpid();
-  if (known.number != number || depth != fork_depth() || known.space == 0 ||
-      known.start_time == 0) {  // a child of fork has another one
+  const bool is_of_parent = known.number != number || depth != fork_depth();
+  if (is_of_parent || known.space == 0 || known.start_time == 0) {
     known = {space_of_this_process(), ProcStat(number).start_time, number};
     depth = fork_depth();
   }
@@ -147,8 +147,7 @@ bool is_traced(std::int64_t number) noexcept {
 }
 
 std::shared_ptr<const ProcessWatch> ProcessWatch::of(const ProcessId& id) {
-  static const std::uint64_t own_space = space_of_this_process();
-  if (id.space == 0 || id.start_time == 0 || id.space != own_space) return nullptr;
+  if (id.space == 0 || id.start_time == 0 || id.space != id_of_this_process().space) return nullptr;
   struct Watches {
     Mutex mutex;
     std::map<std::tuple<std::int64_t, std::uint64_t>, std::weak_ptr<const ProcessWatch>> by_process

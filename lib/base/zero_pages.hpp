@@ -28,7 +28,7 @@ class ZeroPages {
     if (data_ != nullptr) munmap(data_, bytes_);
   }
 
-  /// Aligned as a page; null if there are no bytes.
+  /// Page-aligned; null if the size is 0.
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
 

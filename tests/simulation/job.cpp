@@ -228,8 +228,9 @@ class Job {
     await([this](int rank) { return has_ended(rank) || (stops(rank) && virtual_time::stopped_since(group_of(rank))); });
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (const auto since = virtual_time::stopped_since(group_of(rank))) outcome(rank).fault_at = *since;
-      has_died[static_cast<std::size_t>(group_of(rank))] = dies(rank) && outcome(rank).fault_at;
-      if (dies(rank) && outcome(rank).fault_at) has_left_ = true;
+      const bool is_dead = dies(rank) && outcome(rank).fault_at;
+      has_died[static_cast<std::size_t>(group_of(rank))] = is_dead;
+      has_left_ = has_left_ || is_dead;
     }
     look_at_outputs();
     are_stops_over_ = true;

@@ -208,17 +208,17 @@ void Detector::forget(const void* address, std::size_t bytes) {
 }
 
 void Detector::report(const Access& former, const Access& later, std::size_t bytes) {
-  const std::array groups{thread(former.step.thread).group, thread(later.step.thread).group};
-  const Pair pair{former.place, later.place, groups};
+  const std::array groups{thread(former.thread()).group, thread(later.thread()).group};
+  const Pair pair{former.place(), later.place(), groups};
   if (races_.size() == most_races || std::find(pairs_.begin(), pairs_.end(), pair) != pairs_.end()) return;
   pairs_.push_back(pair);
   const auto describe = [](const Access& access, int group) {
-    return fmt::format("{}{} of thread {} (group {}) in {}", access.is_atomic ? "atomic " : "",
-                       access.is_write ? "write" : "read", access.step.thread, group, vt::function_at(access.place));
+    return fmt::format("{}{} of thread {} (group {}) in {}", access.is_atomic() ? "atomic " : "",
+                       access.is_write() ? "write" : "read", access.thread(), group, vt::function_at(access.place()));
   };
   races_.push_back({fmt::format("data race of {} bytes: first {}, then {}", bytes, describe(former, groups[0]),
                                 describe(later, groups[1])),
-                    {{{groups[0], former.is_write}, {groups[1], later.is_write}}}});
+                    {{{groups[0], former.is_write()}, {groups[1], later.is_write()}}}});
   if (!options_.prints_stacks) return;
   vt::print_line("%s", races_.back().text.c_str());
   vt::print_this_stack();

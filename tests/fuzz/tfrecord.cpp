@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::run(data, size, [](const auto& path) {
-    fuzz::read_some(lockstep::tfrecord_dataset({path}, {.max_record_bytes = 1 << 20}));
+    fuzz::read_some(lockstep::tfrecord_dataset({path}, {.max_record_bytes = 1 << 14}));
   });
   return 0;
 }

@@ -135,7 +135,9 @@ std::vector<std::unique_ptr<detail::NodeGroup>> NodeMemories::groups(const std::
 std::byte* NodeMemories::allocate(int rank, std::size_t bytes) {
   const CodeOf code(CodeOf::simulation);
   bytes = block_bytes(bytes);
-  auto& free = ranks_[static_cast<std::size_t>(rank)].free;
+  Rank& own = ranks_[static_cast<std::size_t>(rank)];
+  const std::lock_guard lock(own.mutex);
+  auto& free = own.free;
   const auto first = std::find_if(free.begin(), free.end(), [bytes](const auto& each) { return each.second >= bytes; });
   if (first == free.end()) return nullptr;
   const auto [offset, size] = *first;
@@ -154,7 +156,9 @@ void NodeMemories::free(std::byte* data, std::size_t bytes) noexcept {
   const auto place = static_cast<std::size_t>(data - views_);
   const auto rank = static_cast<int>(place / bytes_of_view());
   const std::size_t offset = static_cast<std::size_t>(data - view(rank, rank));
-  if (!has_private_page(rank, offset, bytes)) ranks_[static_cast<std::size_t>(rank)].free.emplace(offset, bytes);
+  Rank& own = ranks_[static_cast<std::size_t>(rank)];
+  const std::lock_guard lock(own.mutex);
+  if (!has_private_page(rank, offset, bytes)) own.free.emplace(offset, bytes);
 }
 
 bool NodeMemories::has_private_page(int rank, std::size_t offset, std::size_t bytes) const noexcept {
@@ -171,6 +175,7 @@ bool NodeMemories::contains(int rank, const void* data, std::size_t bytes) const
 NodeAddress NodeMemories::address_of(int rank, const void* data, std::size_t bytes) const noexcept {
   if (!contains(rank, data, bytes)) return NodeAddress::none;
   const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - view(rank, rank));
+  const std::lock_guard lock(ranks_[static_cast<std::size_t>(rank)].mutex);
   return has_private_page(rank, offset, bytes) ? NodeAddress::none : static_cast<NodeAddress>(offset);
 }
 
@@ -182,6 +187,7 @@ std::byte* NodeMemories::resolve(int viewer, int rank, NodeAddress address, std:
 
 void NodeMemories::unshare(int rank, std::span<const std::span<std::byte>> ranges) {
   Rank& own = ranks_[static_cast<std::size_t>(rank)];
+  const std::lock_guard lock(own.mutex);
   ++own.unshares;
   for (const auto& range : ranges) {
     if (range.empty() || !contains(rank, range.data(), range.size())) continue;

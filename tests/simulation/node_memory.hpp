@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <vector>
@@ -51,6 +52,7 @@ class NodeMemories {
   static constexpr std::size_t bytes_of_rank = std::size_t{64} << 20;
 
   struct Rank {
+    mutable std::mutex mutex;                 // as an arena has one: any thread of the rank may free a block
     std::map<std::size_t, std::size_t> free;  // sizes of free blocks, by offset
     std::set<std::size_t> private_pages;
     std::uint64_t unshares = 0;

@@ -6,6 +6,7 @@
 #include "virtual_time/real.hpp"
 #include "virtual_time/refuse.hpp"
 #include "virtual_time/times.hpp"
+#include "virtual_time/virtual_time.hpp"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -15,7 +16,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 using namespace lockstep::virtual_time::detail;
 
@@ -23,12 +26,29 @@ namespace {
 
 VIRTUAL_TIME_REAL(syscall);
 
+struct Views {
+  const std::byte* begin;
+  std::size_t bytes;  // of one
+  std::size_t count;
+};
+std::vector<Views> all_views;
+
+/// The address in the first view on the memory that has this word.
+const void* common_address(const void* word) noexcept {
+  const auto* const address = static_cast<const std::byte*>(word);
+  for (const Views& each : all_views) {
+    const auto offset = static_cast<std::size_t>(address - each.begin);
+    if (address >= each.begin && offset < each.bytes * each.count) return each.begin + offset % each.bytes;
+  }
+  return word;
+}
+
 long wait_for(Scheduler& run, const void* word, std::uint32_t expected, Time deadline) {
   if (static_cast<const std::atomic<std::uint32_t>*>(word)->load() != expected) {
     errno = EAGAIN;
     return -1;
   }
-  if (run.block(word, deadline)) return 0;
+  if (run.block(common_address(word), deadline)) return 0;
   errno = ETIMEDOUT;
   return -1;
 }
@@ -41,12 +61,23 @@ long call_futex(Scheduler& run, const void* word, int operation, std::uint32_t v
       return wait_for(run, word, value, deadline_of(clock, time));
     }
     case FUTEX_WAKE:
-    case FUTEX_WAKE_BITSET: return run.wake(word, static_cast<int>(value));
+    case FUTEX_WAKE_BITSET: return run.wake(common_address(word), static_cast<int>(value));
     default: refuse("syscall(SYS_futex) with an operation other than wait and wake");
   }
 }
 
 }  // namespace
+
+namespace lockstep::virtual_time {
+
+void has_views(const void* begin, std::size_t bytes, std::size_t count) {
+  all_views.push_back({static_cast<const std::byte*>(begin), bytes, count});
+}
+void forget_views(const void* begin) {
+  std::erase_if(all_views, [begin](const Views& each) { return each.begin == begin; });
+}
+
+}  // namespace lockstep::virtual_time
 
 extern "C" long syscall(long number, ...) noexcept {
   va_list list;

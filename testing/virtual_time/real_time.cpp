@@ -24,6 +24,8 @@ void stop_group(int, std::uint64_t) {}
 void continue_group(int) {}
 std::optional<std::chrono::nanoseconds> stopped_since(int) { return std::nullopt; }
 std::uint64_t turns_of_group(int) { return 0; }
+void has_views(const void*, std::size_t, std::size_t) {}
+void forget_views(const void*) {}
 void preempt() {}
 void print_stacks() {}
 VirtualRun::VirtualRun(const Options&) {}

@@ -72,6 +72,11 @@ void continue_group(int group);
 [[nodiscard]] std::optional<std::chrono::nanoseconds> stopped_since(int group);
 /// The number of turns of the threads of the group.
 [[nodiscard]] std::uint64_t turns_of_group(int group);
+/// There are `count` mappings of the same `bytes`, one behind another from `begin` on: a futex in one of them is the
+/// same as in the others, as in the kernel. To be called while no other thread runs, or by a thread of the run.
+void has_views(const void* begin, std::size_t bytes, std::size_t count);
+/// Takes that back.
+void forget_views(const void* begin);
 /// Gives other threads that are ready a turn. No time passes.
 void preempt();
 /// Prints the stacks of the other threads of the run.

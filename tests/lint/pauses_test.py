@@ -48,7 +48,7 @@ PLANTED = [
     ('a wait for an atomic by a function', 'lib/core/b.cpp', 'std::atomic_wait(&flag, 0);\n', 'std::atomic::wait'),
     ('a thread of C11', 'lib/core/b.cpp', 'thrd_create(&thread, f, nullptr);\n', 'does not replace this'),
     ('a barrier of POSIX', 'lib/core/b.cpp', 'pthread_barrier_wait(&barrier);\n', 'does not replace this'),
-    ('a system call', 'lib/core/b.cpp', 'syscall(SYS_futex, &word);\n', 'system call'),
+    ('a system call', 'lib/core/b.cpp', 'syscall(SYS_nanosleep, &time);\n', 'system call'),
     ('a new process or thread', 'lib/core/b.cpp', 'clone(f, stack, flags, nullptr);\n', 'system call'),
     ('a latch', 'lib/core/b.cpp', 'std::latch latch(2);\n', 'without a deadline'),
     ('a sleep in a test', 'tests/unit/collectives/layout_test.cpp', SLEEPS, 'layout_test.cpp:1: sleeps in real time: name layouts'),

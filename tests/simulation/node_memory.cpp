@@ -6,6 +6,7 @@
 #include "base/processor.hpp"
 #include "races/races.hpp"
 #include "simulation/allocations.hpp"
+#include "virtual_time/virtual_time.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -95,6 +96,7 @@ NodeMemories::NodeMemories(int ranks)
                  MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file_, 0) != MAP_FAILED);
   }
   races::has_views(views_, bytes_of_view(), ranks_.size());
+  virtual_time::has_views(views_, bytes_of_view(), ranks_.size());
   for (int rank = 0; rank < ranks; ++rank) {
     new (view(rank, rank)) detail::ControlBlock;  // at offset 0, which is the address of no buffer
     const std::size_t begin = detail::round_up(sizeof(detail::ControlBlock), page_bytes);
@@ -105,6 +107,7 @@ NodeMemories::NodeMemories(int ranks)
 
 NodeMemories::~NodeMemories() {
   std::erase(all_memories(), this);
+  virtual_time::forget_views(views_);
   munmap(views_, ranks_.size() * bytes_of_view());
   close(file_);
 }

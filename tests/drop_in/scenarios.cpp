@@ -295,10 +295,10 @@ void left_apart() {
   std::vector<int> processes(static_cast<std::size_t>(size));
   MPI_Allgather(&own, 1, MPI_INT, processes.data(), 1, MPI_INT, MPI_COMM_WORLD);
   if (rank == stopping) {
-    // far more processor time than the way into the call needs; there the rank waits for the others
-    std::signal(SIGVTALRM, [](int) { kill(getpid(), SIGSTOP); });
-    const itimerval soon{{0, 0}, {0, 100'000}};
-    setitimer(ITIMER_VIRTUAL, &soon, nullptr);
+    // mostly far more time than the way into the call needs; there the rank sleeps until the others come
+    std::signal(SIGALRM, [](int) { kill(getpid(), SIGSTOP); });
+    const itimerval soon{{0, 0}, {2, 0}};
+    setitimer(ITIMER_REAL, &soon, nullptr);
   } else {
     while (!is_stopped(processes[stopping])) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -22,7 +22,11 @@ class Backoff {
   static constexpr int own_core_spins = 2000;
   static constexpr int shared_core_spins = 20;
 
-  explicit Backoff(int spins) : spins_(has_pause_hooks() ? shared_core_spins : spins) {}
+  static constexpr int brief_yields = 500;  ///< a fraction of a millisecond if no other thread wants the core
+
+  explicit Backoff(int spins, int yields = many_yields)
+      : spins_(has_pause_hooks() ? shared_core_spins : spins),
+        yields_(has_pause_hooks() ? shared_core_spins : yields) {}
 
   /// Spins or yields, and returns true. If the wait has already lasted so long that the caller must check the clock and
   /// control messages, returns false at once.
@@ -46,6 +50,9 @@ class Backoff {
     return true;
   }
 
+  /// Whether `pause` would sleep.
+  [[nodiscard]] bool sleeps_next() const noexcept { return pauses_ >= spins_ + yields_; }
+
   /// For a background thread beside threads that compute: the first calls return at once, later calls sleep. A thread
   /// that sleeps is scheduled soon after it wakes. A thread that yields runs again only after the whole time slices of
   /// other threads, milliseconds later.
@@ -58,7 +65,7 @@ class Backoff {
   void pause() {
     ++pauses_;
     if (pauses_ <= spins_) return;
-    if (pauses_ <= spins_ + yields) {
+    if (pauses_ <= spins_ + yields_) {
       yield_core(number());
       return;
     }
@@ -68,13 +75,13 @@ class Backoff {
  private:
   using Clock = std::chrono::steady_clock;
 
-  static constexpr int yields = 20'000;     // tens of milliseconds in all
-  static constexpr int brief_yields = 500;  // a fraction of a millisecond if no other thread wants the core
+  static constexpr int many_yields = 20'000;  // tens of milliseconds in all
   static constexpr auto brief_time = std::chrono::milliseconds(5);
 
   [[nodiscard]] std::uint32_t number() const noexcept { return static_cast<std::uint32_t>(pauses_); }
 
   int spins_;
+  int yields_;
   int pauses_ = 0;
   Clock::duration yielded_{};
 };

@@ -13,6 +13,7 @@
 #include "base/start_thread.hpp"
 #include "base/time_stamp.hpp"
 #include "collectives/call/backoff.hpp"
+#include "collectives/engine/long_wait.hpp"
 #include "collectives/engine/message_agreement.hpp"
 #include "collectives/engine/node_agreement.hpp"
 
@@ -248,15 +249,21 @@ class Engine::MeasuredWait {
 /// Counts the calling thread as a thread that waits, and so drives the operations.
 class Engine::CountedWait {
  public:
-  explicit CountedWait(std::atomic<int>& count) noexcept : count_(count) {
-    count_.fetch_add(1, std::memory_order_relaxed);
+  explicit CountedWait(Engine& engine) noexcept : engine_(engine) {
+    engine_.waiting_callers_.fetch_add(1, std::memory_order_relaxed);
   }
   CountedWait(const CountedWait&) = delete;
   CountedWait& operator=(const CountedWait&) = delete;
-  ~CountedWait() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  ~CountedWait() {
+    // sequentially consistent, as the accesses of the progress thread: it sees that this wait ends, or this thread that
+    // it has stepped aside
+    const bool is_last = engine_.waiting_callers_.fetch_sub(1) == 1;
+    if (!is_last || !engine_.is_progress_aside_.load() || engine_.is_forked_copy()) return;
+    if (engine_.is_progress_aside_.exchange(false)) engine_.call_progress_thread();
+  }
 
  private:
-  std::atomic<int>& count_;
+  Engine& engine_;
 };
 
 void Engine::run(const std::shared_ptr<Operation>& operation) {
@@ -348,6 +355,7 @@ void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
   }
   queue_.enter(*operation, epoch_.number_of_next_post());
   queue_.push(operation);
+  wake_waiting_threads();
 }
 
 void Engine::post_async(const std::shared_ptr<Operation>& operation) {
@@ -362,6 +370,18 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
     enqueue(operation);
   }
   wake_progress_thread();
+}
+
+/// Wakes the threads of this rank that sleep in a wait: another thread has given them work.
+void Engine::wake_waiting_threads() {
+  if (has_node_group_ && waiting_callers_.load(std::memory_order_relaxed) != 0 && transport_->is_alive())
+    transport_->node_group()->wake_own();
+}
+
+/// Calls the progress thread back, which has stepped aside.
+void Engine::call_progress_thread() {
+  { const MutexLock lock(mutex_); }  // it may just be about to wait
+  work_.notify_one();
 }
 
 /// Wakes the progress thread if it sleeps. After its last work that thread polls for some milliseconds, so a program
@@ -388,6 +408,7 @@ AwaitedMessage Engine::post_pair(std::shared_ptr<PairOperation> operation, Progr
     }
     if (transport_->has_free_threads()) start_progress_thread();
     pairs_.post(std::move(operation));
+    wake_waiting_threads();
   }
   wake_progress_thread();
   return {};
@@ -417,18 +438,35 @@ void Engine::wait(Operation& operation, const AwaitedMessage& awaited) {
 bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until,
                         AwaitedMessage awaited) {
   const MeasuredWait measured(*this, operation, begin);
-  const CountedWait counted(waiting_callers_);
+  const CountedWait counted(*this);
   if (!until) {
     const bool is_message = operation.descriptor().traits().is_message();
     if (is_message ? await_message(static_cast<const PairOperation&>(operation), awaited) : await_collective(operation))
       return true;
   }
-  Backoff backoff(spins_);
+  // a wait with a limit may end between two pauses
+  LongWait pauses(!until && has_node_group_ ? transport_->node_group() : nullptr, spins_);
   while (!test(operation)) {
     if (until && Clock::now() >= *until) return false;
-    backoff.pause();
+    if (pauses.is_long()) {
+      const MutexLock lock(mutex_);
+      pauses.prepare(waits_for_other_ranks());
+    }
+    pauses.pause();
   }
   return true;
+}
+
+/// Whether this rank has nothing to do before another rank of its node comes to the head of the queue, or does its part
+/// of a message; that rank then wakes the threads of this one that sleep. If there are no progress threads, the
+/// operations of other communicators may need this thread, too.
+bool Engine::waits_for_other_ranks() {
+  if (!transport_->is_alive() || untold_ || !kept_.empty() || !epoch_.is_sound() || control_.has_pair_messages())
+    return false;
+  if (!transport_->all_posted_left()) return false;
+  if (!transport_->has_free_threads() && options_.family->has_work_beside(*this)) return false;
+  const bool awaits_head = queue_.is_empty() || (!queue_.head().is_agreed() && agreement_->is_shown());
+  return awaits_head && pairs_.waits_for_other_ranks();
 }
 
 /// Waits for a message in shared memory by polling its slot, without the lock, the clock and control messages. Returns
@@ -604,6 +642,13 @@ void Engine::answer(const WaitElsewhere& wait) noexcept {
   mutex_.unlock();
 }
 
+bool Engine::has_work() noexcept {
+  if (!mutex_.try_lock()) return true;
+  const bool has_work = !queue_.is_empty() || !pairs_.is_empty();
+  mutex_.unlock();
+  return has_work;
+}
+
 void Engine::answer_locked(const WaitElsewhere& wait) noexcept {
   try {
     if (!transport_->is_alive()) return;
@@ -682,17 +727,27 @@ bool Engine::is_aborted() const { return control_.abort_record(epoch_.number(), 
 void Engine::run_progress(const std::stop_token& stop) {
   constexpr int looks = 50;  // number of checks for work before the thread sleeps until it is woken
   constexpr auto look_time = std::chrono::microseconds(100);
+  constexpr int looks_aside = 200;  // the same, while another thread waits
   Backoff backoff(spins_);
   const auto has_work = [this]() LOCKSTEP_REQUIRES(mutex_) {
     return !queue_.is_empty() || !pairs_.is_empty() || !continuations_.empty();
   };
+  // a thread that waits does the same work; two threads would take the lock, and a core, from each other
+  const auto is_needed = [this] { return waiting_callers_.load() == 0 || has_callbacks_.load(); };
+  int aside = 0;
   for (int idle = 0; !stop.stop_requested();) {
-    // a thread that waits does the same work; two threads would take the lock, and a core, from each other
-    if (waiting_callers_.load(std::memory_order_relaxed) != 0 && !has_callbacks_.load(std::memory_order_relaxed)) {
+    if (!is_needed()) {
       idle = 0;
       backoff.pause_in_background();
+      if (++aside <= looks_aside) continue;
+      MutexLock lock(mutex_);
+      is_progress_aside_.store(true);
+      work_.wait(lock, stop, [&] { return !is_progress_aside_.load() || is_needed(); });
+      is_progress_aside_.store(false);
+      aside = 0;
       continue;
     }
+    aside = 0;
     std::list<Continuation> done;
     bool is_idle = false;
     {

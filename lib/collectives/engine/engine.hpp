@@ -155,6 +155,8 @@ class Engine final : private JobMember {
   /// communicator in which this rank waits, to the ranks that wait for this rank. Does nothing if another thread holds
   /// the lock of this engine. Never waits.
   void answer(const WaitElsewhere& wait) noexcept;
+  /// Whether operations or messages are not complete, or another thread holds the lock of this engine. Never waits.
+  [[nodiscard]] bool has_work() noexcept;
 
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
   [[nodiscard]] const std::shared_ptr<Family>& family() const noexcept { return options_.family; }
@@ -198,6 +200,9 @@ class Engine final : private JobMember {
   void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
   void start_progress_thread() LOCKSTEP_REQUIRES(mutex_);
   void wake_progress_thread();
+  void call_progress_thread();
+  void wake_waiting_threads() LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] bool waits_for_other_ranks() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] std::list<Continuation> take_continuations() noexcept LOCKSTEP_REQUIRES(mutex_);
   static void call(std::list<Continuation> continuations) noexcept;
   void drive() LOCKSTEP_REQUIRES(mutex_);
@@ -272,7 +277,8 @@ class Engine final : private JobMember {
   // Whether the progress thread sleeps until it is woken. Written under mutex_. It is read after a post, which is also
   // under mutex_: a post either precedes the last check for work, or sees this flag.
   std::atomic<bool> is_progress_asleep_{false};
-  std::atomic<int> waiting_callers_{0};  // number of threads inside wait_since
+  std::atomic<bool> is_progress_aside_{false};  // it waits for the end of the waits of other threads
+  std::atomic<int> waiting_callers_{0};         // number of threads inside wait_since
 
   // by the time of when_done; a list, so that the progress thread allocates nothing when it takes some
   std::list<Continuation> continuations_ LOCKSTEP_GUARDED_BY(mutex_);

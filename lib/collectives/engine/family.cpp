@@ -5,6 +5,8 @@
 
 #include "collectives/engine/engine.hpp"
 
+#include <algorithm>
+
 namespace lockstep::detail {
 
 void Family::join(Engine& engine) {
@@ -23,6 +25,14 @@ void Family::answer_for(const Engine& waiting, const WaitElsewhere& wait) noexce
     if (engine != &waiting) engine->answer(wait);
   }
   mutex_.unlock();
+}
+
+bool Family::has_work_beside(const Engine& waiting) noexcept {
+  if (!mutex_.try_lock()) return true;
+  const bool has_work = std::any_of(engines_.begin(), engines_.end(),
+                                    [&](Engine* engine) { return engine != &waiting && engine->has_work(); });
+  mutex_.unlock();
+  return has_work;
 }
 
 }  // namespace lockstep::detail

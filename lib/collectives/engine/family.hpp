@@ -24,6 +24,8 @@ class Family {
   /// `wait` describes the operation of `waiting` in which this rank waits. Calls Engine::answer of all other engines,
   /// so that the ranks that wait for this rank on those engines get `wait`. Never waits.
   void answer_for(const Engine& waiting, const WaitElsewhere& wait) noexcept;
+  /// Whether another engine than `waiting` has operations that are not complete, or another thread is in it or here.
+  [[nodiscard]] bool has_work_beside(const Engine& waiting) noexcept;
 
  private:
   Mutex mutex_;

@@ -103,6 +103,7 @@ void LevelClimb::show(bool differs) {
   }
   group_.at_flag();
   line.tag.store(tag_, std::memory_order_release);
+  group_.wake();
 }
 
 /// The part of group number `group` in the level.

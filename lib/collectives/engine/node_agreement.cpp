@@ -68,6 +68,7 @@ bool NodeAgreement::show() {
   if (climb_) climb_->open(tag_, *head_, arrival);
   group_.at_flag();
   arrival.tag.store(tag_, std::memory_order_release);
+  group_.wake();
   is_shown_ = true;
   return true;
 }

@@ -48,6 +48,7 @@ EpochEnd NodeFailures::publish(std::uint64_t epoch, const EpochEnd& own) {
     while (epochs_of_claim(claim) < epoch + 1) {
       if (!word.compare_exchange_weak(claim, claim_of(epoch, group_->rank()), std::memory_order_acq_rel)) continue;
       state.store(final_of(epoch), std::memory_order_release);
+      group_->wake();
       return own;
     }
     first = first_end(epoch);
@@ -55,6 +56,7 @@ EpochEnd NodeFailures::publish(std::uint64_t epoch, const EpochEnd& own) {
   }
   const EpochEnd end{own.sequence, first ? first->failure : own.failure};
   write(epoch, end, final_of(epoch));
+  group_->wake();
   return end;
 }
 

@@ -101,6 +101,7 @@ bool SentMessages::offer(std::int64_t number, const PairOperation& operation) {
   }
   group_.at_flag();
   slot.state.store(MessageRing::state_of(number, Phase::offered), std::memory_order_release);
+  group_.wake();
   return true;
 }
 
@@ -127,6 +128,12 @@ bool SentMessages::fill(std::int64_t number, const PairOperation& operation) {
   }
   if (filling.filled == operation.bytes()) filling_.pop_front();
   return filled_ != before;
+}
+
+bool SentMessages::can_fill(std::int64_t number) const {
+  if (filling_.empty() || filling_.front().number != number) return false;
+  group_.at_flag();
+  return filled_ - ring_->drained.value.load(std::memory_order_acquire) < MessageRing::chunks;
 }
 
 bool SentMessages::has_moved() {
@@ -175,15 +182,25 @@ bool ReceivedMessages::begin_reading(std::int64_t number) noexcept {
   group_.at_flag();
   if (change(slot, number, Phase::offered, Phase::read)) return true;
   if (slot.state.load(std::memory_order_acquire) == MessageRing::state_of(number, Phase::read)) return true;
-  static_cast<void>(change(slot, number, Phase::left, Phase::withdrawn));
+  give_back(number);
   return false;
+}
+
+/// The sender, which has withdrawn message `number` while this rank read it, gets its slot back.
+void ReceivedMessages::give_back(std::int64_t number) noexcept {
+  if (change(ring_->slot(number), number, Phase::left, Phase::withdrawn)) group_.wake();
+}
+
+ReceivedMessages::Outcome ReceivedMessages::taken() const noexcept {
+  group_.wake();
+  return Outcome::taken;
 }
 
 ReceivedMessages::Outcome ReceivedMessages::end_reading(std::int64_t number) noexcept {
   MessageRing::Slot& slot = ring_->slot(number);
   at_flag_in_reading(group_);
-  if (change(slot, number, Phase::read, Phase::taken)) return Outcome::taken;
-  static_cast<void>(change(slot, number, Phase::left, Phase::withdrawn));
+  if (change(slot, number, Phase::read, Phase::taken)) return taken();
+  give_back(number);
   return Outcome::gone;
 }
 
@@ -194,7 +211,7 @@ std::optional<Descriptor> ReceivedMessages::descriptor(std::int64_t number) {
   MessageRing::Slot& slot = ring_->slot(number);
   at_flag_in_reading(group_);
   if (change(slot, number, Phase::read, Phase::offered)) return descriptor;
-  static_cast<void>(change(slot, number, Phase::left, Phase::withdrawn));
+  give_back(number);
   return std::nullopt;
 }
 
@@ -215,7 +232,7 @@ ReceivedMessages::Outcome ReceivedMessages::take(std::int64_t number, const Pair
       group_.at_flag();
       if (!change(slot, number, Phase::offered, Phase::taken)) return Outcome::gone;
       operation.unpack(0, data);
-      return Outcome::taken;
+      return taken();
     }
     case Place::payload:
       if (!begin_reading(number)) return Outcome::gone;
@@ -252,7 +269,7 @@ ReceivedMessages::Outcome ReceivedMessages::take(std::int64_t number, const Pair
     return received > before ? Outcome::moved : Outcome::waits;
   }
   group_.at_flag();
-  return change(slot, number, Phase::offered, Phase::taken) ? Outcome::taken : Outcome::gone;
+  return change(slot, number, Phase::offered, Phase::taken) ? taken() : Outcome::gone;
 }
 
 void ReceivedMessages::refuse(std::int64_t number) noexcept {
@@ -260,7 +277,7 @@ void ReceivedMessages::refuse(std::int64_t number) noexcept {
   group_.at_flag();
   if (change(slot, number, Phase::offered, Phase::refused)) return;
   if (change(slot, number, Phase::read, Phase::refused)) return;
-  static_cast<void>(change(slot, number, Phase::left, Phase::withdrawn));
+  give_back(number);
 }
 
 std::int64_t ReceivedMessages::next_in_chunks() const {
@@ -272,6 +289,7 @@ std::int64_t ReceivedMessages::next_in_chunks() const {
 void ReceivedMessages::drop_chunk() {
   group_.at_flag();
   ring_->drained.value.store(++drained_, std::memory_order_release);
+  group_.wake();
 }
 
 }  // namespace lockstep::detail

@@ -47,6 +47,8 @@ class SentMessages {
   /// Copies more of message `number` to the chunks, if it goes through them and is the first of these. Returns whether
   /// anything was copied.
   bool fill(std::int64_t number, const PairOperation& operation);
+  /// Whether `fill` would copy anything.
+  [[nodiscard]] bool can_fill(std::int64_t number) const;
   /// The state of the slot of message `number`, which any thread may read.
   [[nodiscard]] const std::atomic<std::uint64_t>& state(std::int64_t number) const noexcept {
     return ring_->slot(number).state;
@@ -124,6 +126,8 @@ class ReceivedMessages {
 
   [[nodiscard]] bool begin_reading(std::int64_t number) noexcept;
   [[nodiscard]] Outcome end_reading(std::int64_t number) noexcept;
+  [[nodiscard]] Outcome taken() const noexcept;
+  void give_back(std::int64_t number) noexcept;
 
   NodeGroup& group_;
   int member_;

@@ -124,6 +124,26 @@ void PairChannel::refuse(Role role, int rank, std::int64_t number, const Failure
   if (role == Role::receive && peer.untold_from == number) peer.untold_from = -1;
 }
 
+bool PairChannel::waits_for_other_ranks() const {
+  constexpr std::size_t most = 64;
+  if (under_way_ > most || !voids_.empty() || has_untold_ || lacks_memory_since_) return false;
+  for (const auto& [rank, peer] : peers_) {
+    for (std::int64_t number = peer.receives.begin(); number < peer.receives.end(); ++number) {
+      const Pending* const one = peer.receives.find(number);
+      if (one != nullptr && (one->path != Path::unknown || one->fails_since)) return false;
+    }
+    for (std::int64_t number = peer.sends.begin(); number < peer.sends.end(); ++number) {
+      const Pending* const one = peer.sends.find(number);
+      if (one == nullptr) continue;
+      if (one->operation->is_agreed() || one->fails_since) return false;
+      if (one->path == Path::memory &&
+          (peer.sent->can_fill(number) || peer.sent->phase(number) != MessageRing::Phase::offered))
+        return false;
+    }
+  }
+  return true;
+}
+
 /// Whether this rank waits for the end of send `number`, which it has offered in the memory of the node.
 bool PairChannel::is_by_memory(const Peer& peer, std::int64_t number) {
   const Pending* const pending = peer.sends.find(number);

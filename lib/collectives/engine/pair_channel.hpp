@@ -92,6 +92,9 @@ class PairChannel {
   /// Whether other ranks have not been told of some failed receives. The next `drive` tells them; an idle progress
   /// thread does not drive for it.
   [[nodiscard]] bool has_untold() const noexcept { return has_untold_; }
+  /// Whether no send or receive goes on before another rank offers, takes or answers a message, which wakes this rank.
+  /// Costs some nanoseconds for each that is pending; false if these are many.
+  [[nodiscard]] bool waits_for_other_ranks() const;
   /// Whether no send or receive is pending.
   [[nodiscard]] bool is_empty() const noexcept { return under_way_ == 0 && voids_.empty(); }
 

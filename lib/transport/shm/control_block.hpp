@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory by which a rank communicates with the other ranks of its node. Every word has one writer, but for
-// first_to_fail. Words that are read together share cache lines. Words with different readers are 128 bytes apart,
-// since processors fetch cache lines of 64 bytes in pairs.
+// first_to_fail and those of sleeps. Words that are read together share cache lines. Words with different readers are
+// 128 bytes apart, since processors fetch cache lines of 64 bytes in pairs.
 
 #pragma once
 
@@ -136,6 +136,11 @@ struct ControlBlock {
   struct alignas(control_block_alignment) Word {
     std::atomic<std::uint64_t> value{0};
   };
+  /// The sleep of the threads of the rank that wait (shm/node_sleep).
+  struct alignas(control_block_alignment) Sleep {
+    std::atomic<std::uint32_t> wakes{0};         ///< a futex: how often they have been woken
+    std::atomic<std::uint32_t> is_announced{0};  ///< 1: the rank that sets it to 0 wakes them
+  };
   struct alignas(control_block_alignment) Payload {
     std::array<std::byte, payload_bytes> bytes;
   };
@@ -177,6 +182,8 @@ struct ControlBlock {
   Word process;  ///< process id of the rank; 0 if unknown
   Word has_told_failures;  ///< 1 if the rank has told other ranks of the node, by control messages, why messages failed
   Word first_to_fail;  ///< in the block of member 0, which all members write: the first that has ended the latest epoch
+  Word any_sleep;      ///< in the block of member 0, which all members write: 1 if any rank may have announced a sleep
+  Sleep sleep;
   std::array<EndedEpoch, 2> ended_epochs;
   Word results;  ///< NodeAddress of the results that the rank has staged for other ranks
   std::array<DescriptorBytes, slots> descriptors;

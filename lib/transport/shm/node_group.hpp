@@ -147,6 +147,14 @@ class NodeGroup {
     if (wait_observer_ != nullptr) wait_observer_->waits_for(member);
   }
 
+  /// Wakes the threads of all members that sleep (shm/node_sleep), after this rank has done what they may wait for.
+  /// Costs a load if none sleeps. This rank must not have left the group.
+  void wake() const noexcept {
+    if (control_block(0).any_sleep.value.load(std::memory_order_relaxed) != 0) wake_all();
+  }
+  /// Wakes the threads of this rank that sleep. Does nothing if this rank has left the group.
+  void wake_own() const noexcept;
+
   /// The number of steps that the members have done in all operations, plus the number of turns inside of long steps
   /// (see ControlBlock::step_counter).
   [[nodiscard]] std::uint64_t steps_of_all() const noexcept {
@@ -230,6 +238,8 @@ class NodeGroup {
   [[nodiscard]] MemoryOfGroup take_memory() noexcept;
 
  private:
+  void wake_all() const noexcept;
+
   /// The recent reservations of one kind of staging memory.
   struct StagingUse {
     std::size_t most_bytes = 0;  // the largest of the last `count` reservations

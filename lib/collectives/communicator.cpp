@@ -309,8 +309,9 @@ void CommunicatorAccess::complete(Communicator& communicator, const Communicator
 }
 
 Communicator CommunicatorAccess::make_internal(std::unique_ptr<detail::Transport> transport,
-                                               const CommunicatorOptions& options, const ReplicaLayout& layout) {
-  Communicator communicator = make(std::move(transport), options, layout);
+                                               const CommunicatorOptions& options, const ReplicaLayout& layout,
+                                               std::shared_ptr<detail::Family> family) {
+  Communicator communicator = make(std::move(transport), options, layout, {}, std::move(family));
   communicator.state_->wait_claim.reset();
   communicator.state_->hashes.reset();              // all its calls are the library's own
   communicator.state_->engine->ignore_positions();  // after a failure, the next call needs no `recover`

@@ -53,7 +53,8 @@ struct CommunicatorAccess {
                                               const Creation& creation);
   /// Makes a communicator that only the library uses. Its timeout does not extend waits for GPUs. Local.
   [[nodiscard]] static Communicator make_internal(std::unique_ptr<detail::Transport> transport,
-                                                  const CommunicatorOptions& options, const ReplicaLayout& layout);
+                                                  const CommunicatorOptions& options, const ReplicaLayout& layout,
+                                                  std::shared_ptr<detail::Family> family = nullptr);
   /// From now on, large reductions of this rank run in `loop`, so that other threads may share their work. Local.
   static void share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop);
   /// Number of replicas of the ranks that may run on exactly the processors of this rank, including its own. Local.

@@ -16,7 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <future>
 #include <optional>
+#include <thread>
+#include <utility>
 
 namespace lockstep::test {
 namespace {
@@ -85,9 +89,18 @@ TEST(StoppedRank, harms_no_small_gathering) { check_stopped_reader(100); }
 TEST(StoppedRank, harms_no_large_gathering) { check_stopped_reader(300'000); }
 
 TEST(Fork, leaves_the_childs_calls_without_effect) {
-  Communicator comm = communicator_from(MPI_COMM_WORLD);
+  std::optional<Communicator> last = communicator_from(MPI_COMM_WORLD);
+  Communicator& comm = *last;
   std::vector<float> values(5000, 1.0f);
   comm.all_reduce(std::span(values), ReduceOp::max);
+  std::promise<void> called;  // by a thread that the child does not have
+  int level = 0;
+  MPI_Query_thread(&level);
+  if (level == MPI_THREAD_MULTIPLE) {
+    comm.barrier_async().when_complete([&](const Error*) { called.set_value(); });
+    called.get_future().wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // mostly enough for all threads to rest
+  }
   const pid_t child = fork();
   if (child == 0) {
     Communicator copy = comm;
@@ -96,6 +109,10 @@ TEST(Fork, leaves_the_childs_calls_without_effect) {
         code_of([&] { copy.barrier_async().wait(); }) == Code::failed_precondition;
     copy.abort("from a child");
     comm = copy;
+    {
+      const Communicator destroyed = std::move(copy);
+      last.reset();
+    }
     _exit(throws ? 0 : 1);
   }
   int status = -1;

@@ -86,17 +86,19 @@ Engine::Engine(std::shared_ptr<Transport> transport, EngineOptions options)
 
 Engine::~Engine() {
   if (is_forked_copy()) {
-    // the communicator, the thread and the shared memory belong to the parent process: this copy is leaked
+    // the communicator, the threads and the shared memory belong to the parent process: these copies are leaked
     [[maybe_unused]] const auto* const of_the_parent = new std::shared_ptr<Transport>(std::move(transport_));
-    [[maybe_unused]] const auto* const ran_in_the_parent = new std::jthread(std::move(progress_));
+    [[maybe_unused]] const auto* const with_its_thread = new std::shared_ptr<Family>(options_.family);
+    static_cast<void>(callbacks_.release());
     return;
   }
   leave_job(*this);
   options_.family->leave(*this);
-  if (progress_.joinable()) {
-    progress_.request_stop();
-    progress_.join();
+  if (callbacks_ != nullptr) {  // a callback that runs may wait for operations that the progress thread drives
+    callbacks_->thread.request_stop();
+    callbacks_->thread.join();
   }
+  options_.family->thread().leave(*this);
   finish_operations();
   const MutexLock lock(mutex_);
   depart(Departure::orderly);
@@ -255,11 +257,8 @@ class Engine::CountedWait {
   CountedWait(const CountedWait&) = delete;
   CountedWait& operator=(const CountedWait&) = delete;
   ~CountedWait() {
-    // sequentially consistent, as the accesses of the progress thread: it sees that this wait ends, or this thread that
-    // it has stepped aside
     const bool is_last = engine_.waiting_callers_.fetch_sub(1) == 1;
-    if (!is_last || !engine_.is_progress_aside_.load() || engine_.is_forked_copy()) return;
-    if (engine_.is_progress_aside_.exchange(false)) engine_.call_progress_thread();
+    if (is_last && engine_.is_busy_.load() && !engine_.is_forked_copy()) engine_.options_.family->thread().wake();
   }
 
  private:
@@ -366,10 +365,10 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
   require_caller(*operation);
   {
     const MutexLock lock(mutex_);
-    start_progress_thread();  // before the post, since the start can throw
+    use_thread();  // before the post, since the start can throw
     enqueue(operation);
   }
-  wake_progress_thread();
+  options_.family->thread().wake();
 }
 
 /// Wakes the threads of this rank that sleep in a wait: another thread has given them work.
@@ -378,23 +377,11 @@ void Engine::wake_waiting_threads() {
     transport_->node_group()->wake_own();
 }
 
-/// Calls the progress thread back, which has stepped aside.
-void Engine::call_progress_thread() {
-  { const MutexLock lock(mutex_); }  // it may just be about to wait
-  work_.notify_one();
-}
-
-/// Wakes the progress thread if it sleeps. After its last work that thread polls for some milliseconds, so a program
-/// that makes one call after another makes no system call for each of them.
-void Engine::wake_progress_thread() {
-  if (is_progress_asleep_.load(std::memory_order_relaxed)) work_.notify_one();
-}
-
-void Engine::start_progress_thread() {
-  if (progress_.joinable()) return;
-  const std::string thread = options_.name + ": the thread that advances asynchronous operations";
-  progress_ = start_thread<std::jthread>({thread, "use blocking calls"},
-                                         [this](const std::stop_token& stop) { run_progress(stop); });
+/// From now on, the progress thread drives the operations while no other thread waits.
+void Engine::use_thread() {
+  if (!has_thread_) options_.family->thread().start(*this, options_.name);
+  has_thread_ = true;
+  is_busy_.store(true);
 }
 
 AwaitedMessage Engine::post_pair(std::shared_ptr<PairOperation> operation, Progress progress) {
@@ -406,11 +393,11 @@ AwaitedMessage Engine::post_pair(std::shared_ptr<PairOperation> operation, Progr
       pairs_.post(std::move(operation));
       return pairs_.awaited(posted);
     }
-    if (transport_->has_free_threads()) start_progress_thread();
+    if (transport_->has_free_threads()) use_thread();
     pairs_.post(std::move(operation));
     wake_waiting_threads();
   }
-  wake_progress_thread();
+  options_.family->thread().wake();
   return {};
 }
 
@@ -492,6 +479,7 @@ bool Engine::completes_message(const PairOperation& message) {
   if (!transport_->is_alive()) return false;
   if (!message.is_done()) make_progress_on_pairs([&]() LOCKSTEP_REQUIRES(mutex_) { pairs_.advance_at_once(message); });
   if (!message.is_done() || message.error() != nullptr) return false;
+  wake_callbacks();
   drive_sometimes();
   return true;
 }
@@ -517,6 +505,7 @@ bool Engine::await_collective(const Operation& operation) {
   }
   if (operation.error() != nullptr) return false;
   if (!kept_.empty()) release_kept();
+  wake_callbacks();
   drive_sometimes();
   return true;
 }
@@ -575,17 +564,27 @@ void Engine::when_done(const std::shared_ptr<Operation>& operation, std::functio
                 "{}: a completion callback needs MPI_THREAD_MULTIPLE, because a thread of lockstep calls it",
                 operation_name(operation->descriptor()));
   }
-  {
-    const MutexLock lock(mutex_);
-    start_progress_thread();
-    continuations_.push_back({operation, std::move(callback)});
-    has_callbacks_.store(true, std::memory_order_relaxed);
+  const MutexLock lock(mutex_);
+  if (callbacks_ == nullptr) {
+    auto callbacks = std::make_unique<Callbacks>();
+    const std::string thread = options_.name + ": the thread that calls callbacks";
+    callbacks->thread = start_thread<std::jthread>(
+        {thread, "wait for requests"},
+        [this, &due = callbacks->are_due](const std::stop_token& stop) { run_callbacks(due, stop); });
+    callbacks_ = std::move(callbacks);
   }
-  work_.notify_one();
+  continuations_.push_back({operation, std::move(callback)});
+  if (operation->is_done()) {
+    is_callback_due_ = true;
+  } else {
+    operation->tell_end(is_callback_due_);
+  }
+  wake_callbacks();
 }
 
 /// Removes the callbacks of the operations that are done.
 std::list<Engine::Continuation> Engine::take_continuations() noexcept {
+  is_callback_due_ = false;
   std::list<Continuation> done;
   for (auto one = continuations_.begin(); one != continuations_.end();) {
     const auto next = std::next(one);
@@ -604,7 +603,6 @@ std::list<Engine::Continuation> Engine::take_continuations() noexcept {
     }
     one = next;
   }
-  has_callbacks_.store(!continuations_.empty(), std::memory_order_relaxed);
   return done;
 }
 
@@ -724,57 +722,32 @@ void Engine::receive_if_late() {
 /// Whether a received message aborts the next operation.
 bool Engine::is_aborted() const { return control_.abort_record(epoch_.number(), queue_.sequence()) != nullptr; }
 
-void Engine::run_progress(const std::stop_token& stop) {
-  constexpr int looks = 50;  // number of checks for work before the thread sleeps until it is woken
-  constexpr auto look_time = std::chrono::microseconds(100);
-  constexpr int looks_aside = 200;  // the same, while another thread waits
-  Backoff backoff(spins_);
-  const auto has_work = [this]() LOCKSTEP_REQUIRES(mutex_) {
-    return !queue_.is_empty() || !pairs_.is_empty() || !continuations_.empty();
-  };
-  // a thread that waits does the same work; two threads would take the lock, and a core, from each other
-  const auto is_needed = [this] { return waiting_callers_.load() == 0 || has_callbacks_.load(); };
-  int aside = 0;
-  for (int idle = 0; !stop.stop_requested();) {
-    if (!is_needed()) {
-      idle = 0;
-      backoff.pause_in_background();
-      if (++aside <= looks_aside) continue;
-      MutexLock lock(mutex_);
-      is_progress_aside_.store(true);
-      work_.wait(lock, stop, [&] { return !is_progress_aside_.load() || is_needed(); });
-      is_progress_aside_.store(false);
-      aside = 0;
-      continue;
-    }
-    aside = 0;
+bool Engine::needs_thread() const noexcept { return is_busy_.load() && waiting_callers_.load() == 0; }
+
+void Engine::drive_by_thread() {
+  if (!mutex_.try_lock()) return;  // the thread that holds it does the same work
+  if (waiting_callers_.load(std::memory_order_relaxed) == 0) {
+    drive();  // also wakes callbacks of operations that have ended outside of it
+    if (queue_.is_empty() && pairs_.is_empty()) is_busy_.store(false, std::memory_order_relaxed);
+  }
+  mutex_.unlock();
+}
+
+void Engine::run_callbacks(std::condition_variable_any& are_due, const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
     std::list<Continuation> done;
-    bool is_idle = false;
     {
       MutexLock lock(mutex_);
-      is_idle = !has_work();
-      if (is_idle && ++idle > looks) {
-        is_progress_asleep_.store(true, std::memory_order_relaxed);
-        work_.wait(lock, stop, has_work);
-        is_progress_asleep_.store(false, std::memory_order_relaxed);
-        idle = 0;
-        is_idle = !has_work();
-      }
-      if (!is_idle && waiting_callers_.load(std::memory_order_relaxed) == 0) drive();
+      are_due.wait(lock, stop, [this]() LOCKSTEP_REQUIRES(mutex_) { return is_callback_due_; });
       done = take_continuations();
     }
-    if (!done.empty()) {
-      call(std::move(done));
-      backoff = Backoff(spins_);  // the callbacks may have posted the next operation
-    }
-    if (is_idle) {  // a short operation that is posted now is completed by the thread that waits for it
-      sleep_briefly(look_time, static_cast<std::uint32_t>(idle + 1));
-      backoff = Backoff(spins_);
-    } else {
-      idle = 0;
-      backoff.pause_in_background();
-    }
+    call(std::move(done));
   }
+}
+
+/// Called after operations may have ended.
+void Engine::wake_callbacks() noexcept {
+  if (is_callback_due_ && callbacks_ != nullptr) callbacks_->are_due.notify_one();
 }
 
 /// Fails all messages if `make_progress` throws, unless it lacks memory and may go on later.
@@ -822,6 +795,7 @@ void Engine::drive() {
     }
   }
   if (!kept_.empty()) release_kept();
+  wake_callbacks();
 }
 
 /// Messages can no longer be sent: this rank alone ends the epoch.

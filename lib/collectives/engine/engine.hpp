@@ -74,7 +74,7 @@ class Engine final : private JobMember {
   void run(const std::shared_ptr<Operation>& operation);
   /// Puts `operation` at the end of the queue. Throws Error(failed_precondition) on a thread that may not enter MPI.
   void post(const std::shared_ptr<Operation>& operation);
-  /// As `post`. If the transport permits calls of any thread, the progress thread drives `operation`.
+  /// As `post`. If the transport permits calls of any thread, the progress thread (ProgressThread) drives `operation`.
   void post_async(const std::shared_ptr<Operation>& operation);
   /// Starts a send or receive between two ranks. Progress::by_thread starts the progress thread if the transport
   /// permits calls of any thread. Progress::by_waiting returns what `wait` needs; the other returns nothing.
@@ -100,8 +100,8 @@ class Engine final : private JobMember {
   [[nodiscard]] bool wait_for_streams(Operation& operation);
   /// Drives once. Returns whether `operation` is done. Throws the error of `operation` if it has failed.
   bool test(Operation& operation);
-  /// Calls `callback` once when `operation` is done, with its error, or null. The progress thread calls it without the
-  /// engine's lock or, if this engine is destroyed first, the thread that runs the destructor. The error counts as
+  /// Calls `callback` once when `operation` is done, with its error, or null. A thread of this engine calls it without
+  /// the engine's lock or, if this engine is destroyed first, the thread that runs the destructor. The error counts as
   /// thrown by a thread of this rank. `callback` is destroyed after the call; it must not own this engine. Throws
   /// Error(failed_precondition) if the transport does not permit calls of any thread.
   void when_done(const std::shared_ptr<Operation>& operation, std::function<void(const Error* error)> callback);
@@ -158,6 +158,13 @@ class Engine final : private JobMember {
   /// Whether operations or messages are not complete, or another thread holds the lock of this engine. Never waits.
   [[nodiscard]] bool has_work() noexcept;
 
+  // ---- for the progress thread
+
+  /// Whether there may be asynchronous operations that no thread drives. Never waits.
+  [[nodiscard]] bool needs_thread() const noexcept;
+  /// Drives once, unless another thread does.
+  void drive_by_thread();
+
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
   [[nodiscard]] const std::shared_ptr<Family>& family() const noexcept { return options_.family; }
   /// As Transport::begin_group. Local.
@@ -186,7 +193,8 @@ class Engine final : private JobMember {
   [[nodiscard]] bool is_forked_copy() const noexcept;
   [[nodiscard]] bool this_thread_may_call() const;
   void require_caller(const Operation& operation) const;
-  void run_progress(const std::stop_token& stop);
+  void run_callbacks(std::condition_variable_any& are_due, const std::stop_token& stop);
+  void wake_callbacks() noexcept LOCKSTEP_REQUIRES(mutex_);
 
   bool wait_since(std::uint64_t begin, Operation& operation, std::optional<Clock::time_point> until = std::nullopt,
                   AwaitedMessage awaited = {});
@@ -198,9 +206,7 @@ class Engine final : private JobMember {
   void receive_if_late() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] bool is_aborted() const LOCKSTEP_REQUIRES(mutex_);
   void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
-  void start_progress_thread() LOCKSTEP_REQUIRES(mutex_);
-  void wake_progress_thread();
-  void call_progress_thread();
+  void use_thread() LOCKSTEP_REQUIRES(mutex_);
   void wake_waiting_threads() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] bool waits_for_other_ranks() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] std::list<Continuation> take_continuations() noexcept LOCKSTEP_REQUIRES(mutex_);
@@ -274,20 +280,23 @@ class Engine final : private JobMember {
 
   // Number of operations that await_message and await_collective have completed without `drive`.
   unsigned waits_at_once_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
-  // Whether the progress thread sleeps until it is woken. Written under mutex_. It is read after a post, which is also
-  // under mutex_: a post either precedes the last check for work, or sees this flag.
-  std::atomic<bool> is_progress_asleep_{false};
-  std::atomic<bool> is_progress_aside_{false};  // it waits for the end of the waits of other threads
-  std::atomic<int> waiting_callers_{0};         // number of threads inside wait_since
+  // Whether the progress thread must drive this engine when no thread waits. Written under mutex_.
+  std::atomic<bool> is_busy_{false};
+  std::atomic<int> waiting_callers_{0};                  // number of threads inside wait_since
+  bool has_thread_ LOCKSTEP_GUARDED_BY(mutex_) = false;  // whether the progress thread knows this engine
 
-  // by the time of when_done; a list, so that the progress thread allocates nothing when it takes some
+  // by the time of when_done; a list, so that nothing is allocated when some are taken
   std::list<Continuation> continuations_ LOCKSTEP_GUARDED_BY(mutex_);
-  std::atomic<bool> has_callbacks_{false};  // whether continuations_ has any; written under mutex_
+  bool is_callback_due_ LOCKSTEP_GUARDED_BY(mutex_) = false;  // an operation of continuations_ is done
   std::vector<Kept> kept_ LOCKSTEP_GUARDED_BY(mutex_);
   bool has_warned_of_thread_ LOCKSTEP_GUARDED_BY(mutex_) = false;
   bool is_left_ LOCKSTEP_GUARDED_BY(mutex_) = false;  // the last owner is gone, but MPI_Finalize must end this engine
-  std::condition_variable_any work_;
-  std::jthread progress_;  // started under mutex_
+  /// The thread that calls the callbacks. A child of fork, in which it does not run, cannot destroy what it waits for.
+  struct Callbacks {
+    std::condition_variable_any are_due;
+    std::jthread thread;
+  };
+  std::unique_ptr<Callbacks> callbacks_;  // made under mutex_
 };
 
 /// For detail::propagate with an Engine as its target.

@@ -8,7 +8,10 @@
 #pragma once
 
 #include "base/mutex.hpp"
+#include "collectives/engine/progress_thread.hpp"
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -19,6 +22,12 @@ struct WaitElsewhere;
 /// Thread-safe. The constructor and the destructor of an engine call `join` and `leave`.
 class Family {
  public:
+  explicit Family(std::shared_ptr<ProgressThread> thread = std::make_shared<ProgressThread>())
+      : thread_(std::move(thread)) {}
+
+  /// The thread that drives asynchronous operations of all engines.
+  [[nodiscard]] ProgressThread& thread() const noexcept { return *thread_; }
+
   void join(Engine& engine);
   void leave(Engine& engine) noexcept;
   /// `wait` describes the operation of `waiting` in which this rank waits. Calls Engine::answer of all other engines,
@@ -28,6 +37,7 @@ class Family {
   [[nodiscard]] bool has_work_beside(const Engine& waiting) noexcept;
 
  private:
+  const std::shared_ptr<ProgressThread> thread_;
   Mutex mutex_;
   std::vector<Engine*> engines_ LOCKSTEP_GUARDED_BY(mutex_);
 };

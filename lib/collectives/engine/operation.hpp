@@ -192,7 +192,10 @@ class Operation {
   void finish(SharedError error) noexcept {
     error_ = std::move(error);
     is_done_ = true;
+    if (has_ended_ != nullptr) *std::exchange(has_ended_, nullptr) = true;
   }
+  /// The end of this run sets `has_ended`. Called while the operation is posted and not done.
+  void tell_end(bool& has_ended) noexcept { has_ended_ = &has_ended; }
   [[nodiscard]] bool is_done() const noexcept { return is_done_; }
   [[nodiscard]] const SharedError& error() const noexcept { return error_; }
   /// Makes the end of this run call `observer`. Called when the operation is acquired, but not posted yet.
@@ -211,6 +214,7 @@ class Operation {
   std::uint64_t epoch_ = 0;
   bool is_agreed_ = false;
   bool is_done_ = false;
+  bool* has_ended_ = nullptr;  // see tell_end
   std::uintptr_t place_ = 0;
   RecordPlace record_;
   std::atomic<bool> in_use_{false};

@@ -5,7 +5,8 @@
 //
 // Random operations, sizes, communicators, strategies, checkpoints and faults for some time. Every few seconds all
 // communicators are destroyed, and each rank appends to FOLDER/samples.RANK: seconds since the start, KiB of private
-// and of shared memory, file descriptors, threads, operations and errors so far. Ranks draw the same random numbers.
+// and of shared memory, file descriptors, threads, operations, errors and sent messages so far. Ranks draw the same
+// random numbers.
 // After KILL_SECONDS the last rank kills itself, at a random moment; the next job resumes from its checkpoint.
 
 #include "report.hpp"
@@ -15,14 +16,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -108,7 +112,7 @@ class Soak {
 
   void act() {
     ++operations_;
-    switch (draw(16)) {
+    switch (draw(20)) {
       case 0: return change_communicators();
       case 1: return with_errors([&](const auto& comm) { mismatch(comm); });
       case 2: return draw(4) == 0 ? with_errors([&](const auto& comm) { be_late(comm); }) : void();
@@ -116,6 +120,11 @@ class Soak {
       case 4: return with_errors([&](const auto& comm) { invalid(comm); });
       case 5: return step_that_throws();
       case 6: return draw(4) == 0 ? save() : void();
+      case 7: return with_errors([&](const auto& comm) { message_of_another_size(comm); });
+      case 8:
+      case 9:
+      case 10:
+      case 11: return messages();
       default: return operation();
     }
   }
@@ -160,6 +169,31 @@ class Soak {
     work.check(sum_of(ranks_, k), "sum");
   }
 
+  /// Each rank sends messages to the next one and receives as many from the one before it, all in flight at once.
+  void messages() {
+    const lockstep::Communicator& comm = any_communicator();
+    const int next = (rank_ + 1) % ranks_;
+    const int before = (rank_ + ranks_ - 1) % ranks_;
+    const auto count = static_cast<std::size_t>(1 << draw(9));
+    const auto elements = static_cast<std::size_t>(1 + draw(1 << draw(17))) / count + 1;
+    const float k = static_cast<float>(draw(50));
+    const bool is_in_arena = draw(2) == 0;
+    std::vector<float> ordinary(is_in_arena ? 0 : 2 * count * elements, -1.0F);
+    std::vector<float, lockstep::ArenaAllocator<float>> shared(is_in_arena ? 2 * count * elements : 0, -1.0F);
+    const std::span<float> sent(is_in_arena ? shared.data() : ordinary.data(), count * elements);
+    const std::span<float> received(sent.data() + sent.size(), sent.size());
+    std::fill(sent.begin(), sent.end(), static_cast<float>(rank_) + k);
+    std::vector<lockstep::Request> requests;
+    for (std::size_t i = 0; i < count; ++i) {
+      requests.push_back(comm.send_async(std::span<const float>(sent).subspan(i * elements, elements), next));
+      requests.push_back(comm.recv_async(received.subspan(i * elements, elements), before));
+    }
+    for (lockstep::Request& request : requests) request.wait();
+    messages_ += static_cast<long>(count);
+    for (const float value : received)
+      if (value != static_cast<float>(before) + k) throw WrongResult("a message");
+  }
+
   /// Calls `fault` on some communicator; after its error the communicator must work.
   template <class Fault>
   void with_errors(const Fault& fault) {
@@ -189,6 +223,21 @@ class Soak {
     const bool differs = draw(ranks_) == rank_;
     Work work(WorkShape{.elements = differs ? 101 : 100}, 1);
     comm.all_reduce(work.items(), ReduceOp::sum);
+  }
+  /// One message to rank 0 does not fit; the others of these ranks do.
+  void message_of_another_size(const lockstep::Communicator& comm) {
+    std::vector<float> values(100);
+    const int wrong = 1 + draw(ranks_ - 1);
+    for (int sender = 1; sender < ranks_; ++sender) {
+      try {
+        if (rank_ == sender) comm.send(std::span<const float>(values).first(sender == wrong ? 99 : 100), 0);
+        if (rank_ == 0) comm.recv(std::span(values), sender);
+        if (sender == wrong && (rank_ == sender || rank_ == 0)) throw WrongResult("a message of another size");
+      } catch (const lockstep::Error&) {
+        if (sender != wrong) throw WrongResult("a message that fits");
+        ++errors_;
+      }
+    }
   }
   void be_late(const lockstep::Communicator& comm) {
     if (draw(ranks_) == rank_) std::this_thread::sleep_for(late);
@@ -243,7 +292,7 @@ class Soak {
     if (now() - begin_ >= warm_up_seconds) ++samples_;
     std::ofstream(folder_ / ("samples." + std::to_string(rank_)), std::ios::app)
         << now() - begin_ << ' ' << status_of("RssAnon:") << ' ' << status_of("RssShmem:") << ' ' << open_files() << ' '
-        << status_of("Threads:") << ' ' << operations_ << ' ' << errors_ << '\n';
+        << status_of("Threads:") << ' ' << operations_ << ' ' << errors_ << ' ' << messages_ << '\n';
   }
 
   double begin_;
@@ -260,6 +309,7 @@ class Soak {
   int samples_ = 0;  // after the warm-up
   long operations_ = 0;
   long errors_ = 0;
+  long messages_ = 0;
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ import tap  # noqa: E402
 RANKS = 3
 WARM_UP = 60  # seconds: caches and the heap are full then
 WINDOW = 5  # samples whose median is compared
-COLUMNS = ('seconds', 'private KiB', 'shared KiB', 'file descriptors', 'threads', 'operations', 'errors')
+COLUMNS = ('seconds', 'private KiB', 'shared KiB', 'file descriptors', 'threads', 'operations', 'errors', 'messages')
 # By default glibc raises both thresholds up to the size of the largest freed block, and keeps freed blocks below them on a heap
 # that fragments: the samples would show this, not what the program holds.
 MALLOC = {'MALLOC_MMAP_THRESHOLD_': '131072', 'MALLOC_TRIM_THRESHOLD_': '131072'}
@@ -85,8 +85,9 @@ def main():
 def report(checks, folder):
     of_ranks = [samples(folder, rank) for rank in range(RANKS)]
     last = of_ranks[0][-1]
-    print(f'# {last["operations"]:.0f} operations, {last["errors"]:.0f} errors on rank 0', flush=True)
-    checks.check('there were errors, and operations', last['errors'] > 10 and last['operations'] > 10 * last['errors'] / 8, str(last))
+    print(f'# {last["operations"]:.0f} operations, {last["messages"]:.0f} messages, {last["errors"]:.0f} errors on rank 0', flush=True)
+    checks.check('there were errors, operations and messages',
+                 last['errors'] > 10 and last['operations'] > 10 * last['errors'] / 8 and last['messages'] > last['operations'], str(last))
     for name in TOLERANCE:
         grown = [growth(of_rank, name) for of_rank in of_ranks]
         text = ', '.join(f'{begin:.0f} -> {end:.0f}' for begin, end, _ in grown)

@@ -89,7 +89,7 @@ Engine::~Engine() {
     // the communicator, the threads and the shared memory belong to the parent process: these copies are leaked
     [[maybe_unused]] const auto* const of_the_parent = new std::shared_ptr<Transport>(std::move(transport_));
     [[maybe_unused]] const auto* const with_its_thread = new std::shared_ptr<Family>(options_.family);
-    static_cast<void>(callbacks_.release());
+    [[maybe_unused]] const auto* const waits_in_the_parent = callbacks_.release();
     return;
   }
   leave_job(*this);

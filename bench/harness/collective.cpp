@@ -49,6 +49,8 @@ constexpr std::array<Traits, collective_count> traits_table{{
      Holder::every_rank, Expected::nothing, one},
     {"split", Kind::creation, false, false, false, false, Length::none, Holder::every_rank, Length::none,
      Holder::every_rank, Expected::nothing, one},
+    {"first_call", Kind::creation, false, false, false, false, Length::none, Holder::every_rank, Length::none,
+     Holder::every_rank, Expected::nothing, one},
 }};
 
 }  // namespace

@@ -30,16 +30,17 @@ enum class Collective : std::uint8_t {
   send_recv,
   halo,
   duplicate,
-  split
+  split,
+  first_call
 };
 
-inline constexpr std::size_t collective_count = 17;
+inline constexpr std::size_t collective_count = 18;
 
 /// What a call does.
 enum class Kind : std::uint8_t {
   collective,
   message,   ///< sends and receives, between the two ranks of a pair
-  creation,  ///< creates a communicator, and destroys it
+  creation,  ///< creates a communicator, may use it once, and destroys it
 };
 
 /// How a call is made.

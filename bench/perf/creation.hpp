@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The creation of a communicator, and its end, by lockstep and by MPI. A split puts all ranks into one group, in their
-// order.
+// order. A first call duplicates the communicator, and makes one all_reduce of an i64 on the new one.
 
 #pragma once
 
@@ -18,11 +18,11 @@
 
 namespace perf {
 
-/// Checks the rank and the size that each new communicator gave.
+/// Checks the rank and the size that each new communicator gave, and the sum that it computed.
 class Creation : public Implementation {
  public:
   /// Local.
-  Creation(const Case& what, const Job& job) : is_split_(what.collective == Collective::split), job_(job) {}
+  Creation(const Case& what, const Job& job) : collective_(what.collective), job_(job) {}
 
   void write(std::int64_t call) final;
   [[nodiscard]] std::int64_t count_wrong(std::int64_t call) const final;
@@ -30,14 +30,16 @@ class Creation : public Implementation {
   [[nodiscard]] std::optional<double> posted_seconds() const final { return std::nullopt; }
 
  protected:
-  [[nodiscard]] bool is_split() const noexcept { return is_split_; }
+  [[nodiscard]] bool is_split() const noexcept { return collective_ == Collective::split; }
+  [[nodiscard]] bool has_call() const noexcept { return collective_ == Collective::first_call; }
   [[nodiscard]] const Job& job() const noexcept { return job_; }
 
   int rank_ = -1;
   int size_ = -1;
+  std::int64_t sum_ = -1;  ///< of the ranks
 
  private:
-  bool is_split_;
+  Collective collective_;
   Job job_;
 };
 

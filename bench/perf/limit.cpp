@@ -116,7 +116,8 @@ Traffic least_traffic(const Case& what, const Job& job) {
     case Collective::broadcast: return {1, job.is_root() && is_in_place ? local - 1 : local, slice_of(what.bytes())};
     case Collective::barrier:
     case Collective::duplicate:
-    case Collective::split: return {};
+    case Collective::split:
+    case Collective::first_call: return {};
   }
   return {};
 }

@@ -79,7 +79,8 @@ std::int64_t MpiCall::scratch_bytes(const Case& what, const Job& job) {
     case Collective::send_recv:
     case Collective::halo:
     case Collective::duplicate:
-    case Collective::split: return 0;
+    case Collective::split:
+    case Collective::first_call: return 0;
   }
   return 0;
 }
@@ -118,7 +119,8 @@ void MpiCall::begin(MPI_Request* request) {
     case Collective::send_recv:
     case Collective::halo:
     case Collective::duplicate:
-    case Collective::split: break;  // other classes make these
+    case Collective::split:
+    case Collective::first_call: break;  // other classes make these
   }
 }
 
@@ -149,7 +151,8 @@ void MpiCall::finish() {
     case Collective::send_recv:
     case Collective::halo:
     case Collective::duplicate:
-    case Collective::split: break;
+    case Collective::split:
+    case Collective::first_call: break;
   }
 }
 

@@ -34,11 +34,11 @@ po::options_description size_options() {
 
 po::options_description operation_options() {
   po::options_description operation("Operation");
-  operation.add_options()(
-      "collective", text_value("LIST"),
-      "all_reduce, reduce, reduce_scatter, all_gather, gather, scatter, all_to_all, the last four "
-      "also with _v (uneven parts), broadcast, barrier; messages: send_recv, halo; creation: duplicate, split; "
-      "several with commas, or all; also allreduce, bcast, ... (default: all_reduce)")(
+  operation.add_options()("collective", text_value("LIST"),
+                          "all_reduce, reduce, reduce_scatter, all_gather, gather, scatter, all_to_all, the last four "
+                          "also with _v (uneven parts), broadcast, barrier; messages: send_recv, halo; creation: "
+                          "duplicate, split, first_call; "
+                          "several with commas, or all; also allreduce, bcast, ... (default: all_reduce)")(
       "form", text_value("LIST"),
       "blocking; async: an asynchronous call, then its wait; in_flight: 16 asynchronous calls, then their waits; loop "
       "and "

@@ -126,14 +126,18 @@ class FoundCreation final : public Creation {
  public:
   FoundCreation(int rank, int size)
       : Creation({.collective = Collective::split}, {.rank = 1, .ranks = 3}), found_rank_(rank), found_size_(size) {}
+  explicit FoundCreation(std::int64_t sum)
+      : Creation({.collective = Collective::first_call}, {.rank = 1, .ranks = 3}), found_sum_(sum) {}
   void run() override {
     rank_ = found_rank_;
     size_ = found_size_;
+    sum_ = found_sum_;
   }
 
  private:
-  int found_rank_;
-  int found_size_;
+  int found_rank_ = 1;
+  int found_size_ = 3;
+  std::int64_t found_sum_ = -1;
 };
 
 std::int64_t wrong_of(int rank, int size) {
@@ -147,6 +151,12 @@ TEST(Creation, counts_a_wrong_rank_and_a_wrong_size) {
   EXPECT_EQ(wrong_of(1, 3), 0);
   EXPECT_EQ(wrong_of(0, 3), 1);
   EXPECT_EQ(wrong_of(0, 1), 2);
+  for (const std::int64_t sum : {3, 2}) {
+    FoundCreation first_call(sum);
+    first_call.write(0);
+    first_call.run();
+    EXPECT_EQ(first_call.count_wrong(0), sum == 3 ? 0 : 1);
+  }
   FoundCreation not_run(1, 3);
   not_run.write(0);
   EXPECT_EQ(not_run.count_wrong(0), 2);

@@ -10,14 +10,16 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <future>
 #include <iterator>
 #include <latch>
 #include <memory>
-#include <optional>
-#include <utility>
+#include <thread>
 #include <vector>
 
 namespace lockstep::test {
@@ -58,6 +60,28 @@ TEST(ProgressThread, of_a_process_ends_with_its_last_owner) {
   EXPECT_EQ(one, detail::ProgressThread::of_process());
   std::weak_ptr<detail::ProgressThread> last = std::make_shared<detail::ProgressThread>();
   EXPECT_TRUE(last.expired());
+}
+
+/// While another thread waits, the thread rests; then it goes on.
+TEST(ProgressThread, drives_what_a_wait_has_left_when_it_ended) {
+  std::atomic<bool> has_waited{false};
+  std::atomic<bool> is_complete{false};
+  on_ranks({1, 1}, [&](Communicator& comm) {
+    if (comm.rank() == 0) {
+      std::array<Request, 2> barriers{comm.barrier_async(long_deadline()), comm.barrier_async(long_deadline())};
+      EXPECT_FALSE(barriers[0].wait_for(std::chrono::seconds(2)));
+      has_waited = true;
+      for (int pauses = 0; pauses < 10'000 && !is_complete; ++pauses)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));  // and drives nothing
+      EXPECT_TRUE(is_complete);
+      for (Request& barrier : barriers) barrier.wait();
+    } else {
+      while (!has_waited) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      comm.barrier(long_deadline());
+      comm.barrier(long_deadline());
+      is_complete = true;
+    }
+  });
 }
 
 /// The first callback of each rank waits for the second one of the other rank, on another communicator.

@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -70,11 +72,9 @@ class EventWriter {
     event(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", rank.rank, rank.rank);
     for (std::size_t group = 0; group < rank.groups.size(); ++group)
       name_thread(rank.rank, group + 1, "operations of " + rank.groups[group].group.name);
-    std::vector<bool> is_named;
+    std::set<std::uint32_t> named;  // a damaged file may have any numbers
     for (const CompleteRange& range : rank.ranges) {
-      if (range.thread >= is_named.size()) is_named.resize(range.thread + 1);
-      if (is_named[range.thread]) continue;
-      is_named[range.thread] = true;
+      if (!named.insert(range.thread).second) continue;
       name_thread(rank.rank, first_range_thread + range.thread, fmt::format("thread {}", range.thread));
     }
   }

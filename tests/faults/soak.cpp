@@ -5,9 +5,9 @@
 //
 // Random operations, sizes, communicators, strategies, checkpoints and faults for some time. Every few seconds all
 // communicators are destroyed, and each rank appends to FOLDER/samples.RANK: seconds since the start, KiB of private
-// and of shared memory, file descriptors, threads, operations, errors and sent messages so far. Ranks draw the same
-// random numbers.
-// After KILL_SECONDS the last rank kills itself, at a random moment; the next job resumes from its checkpoint.
+// and of shared memory, file descriptors, threads, operations, errors and sent messages so far, KiB of the arena that
+// are allocated and that have been. Ranks draw the same random numbers. After KILL_SECONDS the last rank kills itself,
+// at a random moment; the next job resumes from its checkpoint.
 
 #include "report.hpp"
 #include "work.hpp"
@@ -290,9 +290,11 @@ class Soak {
 
   void sample() {
     if (now() - begin_ >= warm_up_seconds) ++samples_;
+    const lockstep::ArenaStatus arena = lockstep::arena_status();
     std::ofstream(folder_ / ("samples." + std::to_string(rank_)), std::ios::app)
         << now() - begin_ << ' ' << status_of("RssAnon:") << ' ' << status_of("RssShmem:") << ' ' << open_files() << ' '
-        << status_of("Threads:") << ' ' << operations_ << ' ' << errors_ << ' ' << messages_ << '\n';
+        << status_of("Threads:") << ' ' << operations_ << ' ' << errors_ << ' ' << messages_ << ' '
+        << arena.used_bytes / 1024 << ' ' << arena.populated_bytes / 1024 << '\n';
   }
 
   double begin_;

@@ -444,9 +444,9 @@ bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional
   return true;
 }
 
-/// Whether this rank has nothing to do before another rank of its node comes to the head of the queue, or does its part
-/// of a message; that rank then wakes the threads of this one that sleep. If there are no progress threads, the
-/// operations of other communicators may need this thread, too.
+/// Whether this rank can make no progress before another rank of its node arrives at the head of the queue, or does its
+/// part of a message. In both cases the other rank wakes the sleeping threads of this rank. Without a progress thread,
+/// false also if operations of other communicators are pending, since this thread must drive them.
 bool Engine::waits_for_other_ranks() {
   if (!transport_->is_alive() || untold_ || !kept_.empty() || !epoch_.is_sound() || control_.has_pair_messages())
     return false;

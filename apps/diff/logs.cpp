@@ -44,6 +44,18 @@ std::vector<std::string> texts_of(const Json& json) {
   return texts;
 }
 
+/// The integer `name` of `object`.
+template <std::integral T>
+T integer(const Json& object, const char* name) {
+  return lockstep::detail::json_integer<T>(object.at(name), name);
+}
+
+std::vector<int> integers(const Json& object, const char* name) {
+  std::vector<int> values;
+  for (const Json& each : object.at(name)) values.push_back(lockstep::detail::json_integer<int>(each, name));
+  return values;
+}
+
 Owners owners_of(const std::string& text) {
   if (text == "root") return Owners::root;
   if (text == "ranks") return Owners::ranks;
@@ -58,8 +70,8 @@ Call read_call(const Json& json) {
   call.op = text_of(json.value("op", Json("")));
   call.name = text_of(json.value("name", Json("")));
   call.text = text_of(json.at("text"));
-  if (json.contains("file")) call.place = fmt::format("{}:{}", text_of(json.at("file")), json.at("line").get<int>());
-  call.root = json.value("root", -1);
+  if (json.contains("file")) call.place = fmt::format("{}:{}", text_of(json.at("file")), integer<int>(json, "line"));
+  call.root = json.contains("root") ? integer<int>(json, "root") : -1;
   call.inputs_of = owners_of(json.at("inputs_of").get<std::string>());
   call.outputs_of = owners_of(json.at("outputs_of").get<std::string>());
   std::size_t inputs = 0;
@@ -76,10 +88,10 @@ Call read_call(const Json& json) {
 Communicator read_communicator(const Json& json) {
   Communicator communicator;
   communicator.name = text_of(json.at("name"));
-  communicator.number = json.at("number").get<std::uint64_t>();
-  communicator.job_ranks = json.at("job_ranks").get<std::vector<int>>();
-  communicator.rank = json.at("rank").get<int>();
-  communicator.replicas = json.at("replicas").get<std::vector<int>>();
+  communicator.number = integer<std::uint64_t>(json, "number");
+  communicator.job_ranks = integers(json, "job_ranks");
+  communicator.rank = integer<int>(json, "rank");
+  communicator.replicas = integers(json, "replicas");
   const auto& replicas = communicator.replicas;
   require(std::all_of(replicas.begin(), replicas.end(), [](int count) { return count >= 1 && count < (1 << 20); }),
           "a rank has at least one replica");
@@ -112,16 +124,16 @@ void check(const Operation& operation, const Call& call, const Communicator& com
 }
 
 void read_operation(const Json& json, std::size_t line, Log& log) {
-  const auto group = json.at("c").get<std::size_t>();
+  const auto group = integer<std::size_t>(json, "c");
   require(group >= 1 && group <= log.communicators.size(), "the communicator is not described");
   Communicator& communicator = log.communicators[group - 1];
   if (json.contains("failed")) {
     ++communicator.failed;
     return;
   }
-  const auto call = json.at("of").get<std::size_t>();
+  const auto call = integer<std::size_t>(json, "of");
   require(call >= 1 && call <= log.calls.size(), "the call is not described");
-  Operation operation{json.at("n").get<std::int64_t>(), call - 1, read_hashes(json.at("in")),
+  Operation operation{integer<std::int64_t>(json, "n"), call - 1, read_hashes(json.at("in")),
                       read_hashes(json.at("out")), line};
   check(operation, log.calls[call - 1], communicator);
   communicator.operations.push_back(std::move(operation));
@@ -131,11 +143,11 @@ void read_line(const std::string& text, std::size_t line, Log& log) {
   const lockstep::detail::JsonDocument document = lockstep::detail::read_json(text);
   const Json& json = *document;
   if (line == 1) {
-    require(json.at("lockstep_hash_log").get<int>() == 1,
+    require(integer<int>(json, "lockstep_hash_log") == 1,
             "not version 1; use the lockstep-diff of the same installation");
     log.job = text_of(json.at("job"));
-    log.rank = json.at("rank").get<int>();
-    log.size = json.at("size").get<int>();
+    log.rank = integer<int>(json, "rank");
+    log.size = integer<int>(json, "size");
     require(log.rank >= 0 && log.rank < log.size && log.size <= (1 << 24), "the rank is not a rank of the job");
   } else if (json.contains("communicator")) {
     log.communicators.push_back(read_communicator(json));
@@ -181,6 +193,8 @@ Log read_log(const std::string& path) {
     try {
       read_line(text, ++line, log);
     } catch (const Damage& error) {
+      throw InputError(fmt::format("{}:{}: {}", path, line, error.what()));
+    } catch (const lockstep::detail::JsonValueError& error) {
       throw InputError(fmt::format("{}:{}: {}", path, line, error.what()));
     } catch (const lockstep::detail::JsonError& error) {
       throw InputError(fmt::format("{}:{}: not a line of a hash log of lockstep: {}", path, line, error.what()));

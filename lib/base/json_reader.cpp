@@ -151,6 +151,13 @@ void clear(Json& value) noexcept {
   }
 }
 
+template <class Integer>
+[[noreturn]] void refuse_value(const Json& value, const char* name, Integer least, Integer most) {
+  const std::string found = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  throw JsonValueError(
+      fmt::format("{} must be an integer from {} to {}, but is {}", name, least, most, printable(found.substr(0, 40))));
+}
+
 }  // namespace
 
 void DestroyJson::operator()(nlohmann::json* value) const noexcept {
@@ -179,6 +186,21 @@ JsonDocument read_json_file(const std::string& path, const JsonLimits& limits) {
   }
   if (!file && !file.eof()) throw std::system_error(errno, std::generic_category());
   return read_json(text, limits);
+}
+
+std::int64_t json_signed(const Json& value, const char* name, std::int64_t least, std::int64_t most) {
+  const bool fits =
+      value.is_number_unsigned() ? std::in_range<std::int64_t>(value.get<std::uint64_t>()) : value.is_number_integer();
+  if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
+    refuse_value(value, name, least, most);
+  return value.get<std::int64_t>();
+}
+
+std::uint64_t json_unsigned(const Json& value, const char* name, std::uint64_t most) {
+  // the parser makes an unsigned number of each one without a sign, but programs put others into values
+  const bool fits = value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+  if (!fits || value.get<std::uint64_t>() > most) refuse_value<std::uint64_t>(value, name, 0, most);
+  return value.get<std::uint64_t>();
 }
 
 }  // namespace lockstep::detail

@@ -8,12 +8,15 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace lockstep::detail {
@@ -48,6 +51,12 @@ class JsonError : public std::runtime_error {
   std::string name_;
 };
 
+/// A value is not what its reader needs: "rank must be an integer from 0 to 9, but is 1.5"; the text is printable.
+class JsonValueError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// Destroys a value without an allocation. The destructor of nlohmann::json moves the elements of a list or an object
 /// to memory that it allocates; if there is none, the process ends. Calls itself once for each level of nesting.
 struct DestroyJson {
@@ -63,5 +72,21 @@ using JsonDocument = std::unique_ptr<nlohmann::json, DestroyJson>;
 /// As `read_json`, for the content of a file, of which at most one block more than `limits.bytes` is read. Throws
 /// std::system_error if the file cannot be read.
 [[nodiscard]] JsonDocument read_json_file(const std::string& path, const JsonLimits& limits = {});
+
+/// The integer that `value` is. Throws JsonValueError, which calls it `name`, if it is not an integer from `least` to
+/// `most`. (nlohmann::json converts any number, and cuts off what does not fit.)
+[[nodiscard]] std::int64_t json_signed(const nlohmann::json& value, const char* name, std::int64_t least,
+                                       std::int64_t most);
+[[nodiscard]] std::uint64_t json_unsigned(const nlohmann::json& value, const char* name, std::uint64_t most);
+
+/// The integer that `value` is, which must fit into T; else as above.
+template <std::integral T>
+[[nodiscard]] T json_integer(const nlohmann::json& value, const char* name) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::is_signed_v<T>)
+    return static_cast<T>(json_signed(value, name, Limits::min(), Limits::max()));
+  else
+    return static_cast<T>(json_unsigned(value, name, Limits::max()));
+}
 
 }  // namespace lockstep::detail

@@ -73,23 +73,9 @@ bool has_body(const Json& json) {
   return format != body->end() && format->is_string() && format->get_ref<const std::string&>() == format_name;
 }
 
-/// A value of a manifest that breaks a rule.
-struct WrongValue : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// Json::get would cut off what does not fit into the type.
 template <std::integral T>
 void take(const Json& json, const char* name, T& to) {
-  const auto take_if_it_fits = [&](auto number) {
-    const bool fits = std::in_range<T>(number);
-    if (fits) to = static_cast<T>(number);
-    return fits;
-  };
-  if (json.is_number_unsigned() && take_if_it_fits(json.get<std::uint64_t>())) return;
-  if (json.is_number_integer() && !json.is_number_unsigned() && take_if_it_fits(json.get<std::int64_t>())) return;
-  throw WrongValue(fmt::format("{} must be an integer from {} to {}, but is {}", name, std::numeric_limits<T>::min(),
-                               std::numeric_limits<T>::max(), printable(json.dump().substr(0, 40))));
+  to = json_integer<T>(json, name);
 }
 template <std::integral T>
 void take(const Json& json, const char* name, std::vector<T>& to) {
@@ -163,7 +149,7 @@ Manifest parse_manifest(const std::string& text, const std::string& file) {
     return manifest_of(body);
   } catch (const Json::exception& error) {
     throw_error(Code::data_loss, "{}: the file is damaged: {}", file, error.what());
-  } catch (const WrongValue& error) {
+  } catch (const JsonValueError& error) {
     throw_error(Code::data_loss, "{}: the file is damaged: {}", file, error.what());
   } catch (const Error& error) {
     if (error.code() != Code::invalid_argument) throw;

@@ -10,10 +10,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <concepts>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace lockstep::detail {
 namespace {
@@ -32,26 +34,37 @@ void append(std::vector<T>& values, std::string_view bytes) {
   if (count > 0) bytes.copy(reinterpret_cast<char*>(values.data() + before), count * sizeof(T));
 }
 
+/// The integer `name` of `object`.
+template <std::integral T>
+T integer(const Json& object, const char* name) {
+  return json_integer<T>(object.at(name), name);
+}
+
 void take_header(const Json& json, RankTrace& trace) {
   trace.job = json.at("job");
-  trace.rank = json.at("rank");
-  trace.size = json.at("size");
+  trace.rank = integer<int>(json, "rank");
+  trace.size = integer<int>(json, "size");
   trace.host = json.at("host");
-  trace.pid = json.at("pid");
+  trace.pid = integer<long>(json, "pid");
   trace.clock = json.at("clock");
-  trace.wall_offset = json.at("wall_offset_ns");
+  trace.wall_offset = integer<std::int64_t>(json, "wall_offset_ns");
 }
 
 void take_group(const Json& json, RankTrace& trace) {
-  TracedGroup& group = trace.groups.emplace_back();
-  group.group = {json.at("name"), json.at("number"), json.at("job_ranks"), json.at("rank"), json.at("size")};
+  MeteredGroup group{json.at("name"),
+                     integer<std::uint64_t>(json, "number"),
+                     {},
+                     integer<int>(json, "rank"),
+                     integer<int>(json, "size")};
+  for (const Json& rank : json.at("job_ranks")) group.job_ranks.push_back(json_integer<int>(rank, "job_ranks"));
+  trace.groups.emplace_back().group = std::move(group);
 }
 
 void take_calls(const Json& json, RankTrace& trace) {
-  TracedGroup& group = trace.groups.at(json.at("calls_of"));
+  TracedGroup& group = trace.groups.at(integer<std::size_t>(json, "calls_of"));
   for (const Json& call : json.at("calls")) {
     group.calls.push_back({call.at("kind"), call.at("call"), call.at("name"), call.at("place"), call.at("dtype"),
-                           call.at("elements"), call.at("bytes")});
+                           integer<std::int64_t>(call, "elements"), integer<std::int64_t>(call, "bytes")});
   }
 }
 
@@ -67,7 +80,7 @@ void take_text(std::string_view text, RankTrace& trace) {
   } else if (json.contains("range_names")) {
     for (const Json& name : json.at("range_names")) trace.range_names.push_back(name);
   } else {
-    trace.dropped = json.at("dropped");
+    trace.dropped = integer<std::uint64_t>(json, "dropped");
     trace.has_end = true;
   }
 }

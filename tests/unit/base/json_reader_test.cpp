@@ -85,6 +85,27 @@ TEST(JsonReader, refuses_more_values_and_bytes_than_the_limits) {
   EXPECT_EQ(error_of("[1,2]", {.bytes = 4}), "the text has 5 bytes, but at most 4 are allowed");
 }
 
+TEST(JsonReader, takes_integers_that_fit_into_their_type) {
+  EXPECT_EQ(json_integer<int>(*read_json("-2147483648"), "rank"), -2147483648);
+  EXPECT_EQ(json_integer<std::uint64_t>(*read_json("18446744073709551615"), "n"), 18446744073709551615U);
+  EXPECT_EQ(json_integer<std::uint64_t>(nlohmann::json(7), "n"), 7U);
+  const auto refusal = [](const char* text, auto type) {
+    try {
+      static_cast<void>(json_integer<decltype(type)>(*read_json(text), "rank"));
+    } catch (const JsonValueError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(refusal("2147483648", int{}), "rank must be an integer from -2147483648 to 2147483647, but is 2147483648");
+  EXPECT_EQ(refusal("18446744073709551615", std::int64_t{}),
+            "rank must be an integer from -9223372036854775808 to 9223372036854775807, but is 18446744073709551615");
+  EXPECT_EQ(refusal("-1", std::uint64_t{}), "rank must be an integer from 0 to 18446744073709551615, but is -1");
+  EXPECT_EQ(refusal("1e20", int{}), "rank must be an integer from -2147483648 to 2147483647, but is 1e+20");
+  EXPECT_EQ(refusal("\"\\u009b\"", int{}),
+            "rank must be an integer from -2147483648 to 2147483647, but is \"\\xc2\\x9b\"");
+}
+
 TEST(JsonReader, reads_files_up_to_a_limit) {
   const test::TemporaryDirectory folder;
   const std::string path = folder.path() / "a.json";

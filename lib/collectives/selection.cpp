@@ -79,7 +79,7 @@ detail::ModelledRanks::ModelledRanks(const RankLayout& ranks)
 }
 
 bool detail::uses_control_blocks(const ReplicaLayout& layout, std::int64_t bytes, BufferKind buffers) {
-  if (bytes > static_cast<std::int64_t>(ControlBlock::payload_bytes)) return false;
+  if (bytes > static_cast<std::int64_t>(ControlBlock::most_payload_bytes)) return false;
   int most_replicas = 0;
   for (int rank = 0; rank < layout.ranks(); ++rank) most_replicas = std::max(most_replicas, layout.count(rank));
   const ControlBlockUse use =

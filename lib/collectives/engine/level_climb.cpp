@@ -39,17 +39,28 @@ void LevelClimb::open(std::uint64_t tag, Operation& head, Arrival& arrival) {
   have_lines_come_ = true;
   if (data_ == nullptr) return;
   const std::size_t bytes = data_->own_bytes();
+  bool needs_payload = bytes > bytes_beside_tag(0);
+  for (std::size_t level = 1; level < levels_.size(); ++level)
+    needs_payload = needs_payload || data_->bytes_after(level - 1) > bytes_beside_tag(level);
+  if (needs_payload) payload_ = group_.reserve_payload(slot_, levels_.size() * ControlBlock::level_payload_bytes);
   if (bytes > bytes_beside_tag(0)) {
-    data_->pack(payload(group_.rank(), 0, bytes).data());
+    data_->pack(payload_.data);
+    arrival.staging() = static_cast<std::uint64_t>(payload_.address);
   } else {
     data_->pack(own_.data());
     arrival.data.put(std::span(own_).first(bytes));
   }
 }
 
-std::span<std::byte> LevelClimb::payload(int rank, std::size_t level, std::size_t bytes) const {
-  return std::span(group_.control_block(rank).payloads[slot_].bytes)
-      .subspan(level * ControlBlock::level_payload_bytes, bytes);
+std::byte* LevelClimb::own_payload(std::size_t level) const {
+  return payload_.data + level * ControlBlock::level_payload_bytes;
+}
+
+const std::byte* LevelClimb::payload_of(int rank, std::size_t bytes) const {
+  const ControlBlock& from = group_.control_block(rank);
+  const auto address =
+      level_ == 0 ? from.arrivals[slot_].staging().get() : from.levels[slot_][level_ - 1].data.word(0).get();
+  return group_.resolve(rank, static_cast<NodeAddress>(address), bytes);
 }
 
 bool LevelClimb::advance(bool& differs) {
@@ -99,7 +110,11 @@ void LevelClimb::show(bool differs) {
   line.hash = differs ? ~hash_ : hash_;
   if (data_ != nullptr && !differs) {
     const std::size_t bytes = data_->bytes_after(level_ - 1);
-    if (bytes <= bytes_beside_tag(level_)) line.data.put(std::span(own_).first(bytes));
+    if (bytes <= bytes_beside_tag(level_)) {
+      line.data.put(std::span(own_).first(bytes));
+    } else {
+      line.data.word(0) = static_cast<std::uint64_t>(payload_.address) + level_ * ControlBlock::level_payload_bytes;
+    }
   }
   group_.at_flag();
   line.tag.store(tag_, std::memory_order_release);
@@ -112,9 +127,10 @@ const std::byte* LevelClimb::part_of(std::size_t group) {
   const std::size_t bytes = data_->part_bytes(level_, group);
   const bool is_own = source == group_.rank();
   if (bytes > bytes_beside_tag(level_)) {
-    const std::span<std::byte> part = payload(source, level_, bytes);
-    if (!is_own) group_.at_read(source, part.data(), bytes);
-    return part.data();
+    if (is_own) return own_payload(level_);
+    const std::byte* const part = payload_of(source, bytes);
+    group_.at_read(source, part, bytes);
+    return part;
   }
   const std::span<std::byte> copy = std::span(copies_[group]).first(bytes);
   const ControlBlock& from = group_.control_block(source);
@@ -132,7 +148,7 @@ void LevelClimb::join_parts() {
     if (result_.size() < bytes) result_.resize(bytes);
     joined = result_.data();
   } else if (bytes > bytes_beside_tag(level_ + 1)) {
-    joined = payload(group_.rank(), level_ + 1, bytes).data();
+    joined = own_payload(level_ + 1);
   }
   data_->join(level_, parts_, joined);
 }

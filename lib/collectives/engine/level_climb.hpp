@@ -46,7 +46,8 @@ class LevelClimb {
   /// The part of this rank, or of another rank's group, if it fits into a cache line.
   struct alignas(64) SmallPart : std::array<std::byte, 64> {};
 
-  [[nodiscard]] std::span<std::byte> payload(int rank, std::size_t level, std::size_t bytes) const;
+  [[nodiscard]] std::byte* own_payload(std::size_t level) const;
+  [[nodiscard]] const std::byte* payload_of(int rank, std::size_t bytes) const;
   [[nodiscard]] const std::byte* part_of(std::size_t group);
   void join_parts();
   void show(bool differs);
@@ -62,6 +63,7 @@ class LevelClimb {
   std::size_t next_ = 0;         // index of the first source in the level whose line has not come yet
   bool have_lines_come_ = true;  // whether all lines of the level have come
   SmallPart own_{};
+  NodeGroup::Payload payload_;     // of this rank, if a part does not fit beside a tag
   std::vector<SmallPart> copies_;  // by group
   std::vector<const std::byte*> parts_;
   std::vector<std::byte> result_;

@@ -81,8 +81,7 @@ void MessageAgreement::begin_headers() {
     carried_->pack(part().data());
     if (members_.size() > 1) {
       parts_.assign(1, part().data());
-      for (int member = 1; member < group_->size(); ++member)
-        parts_.push_back(group_->control_block(member).payloads[ControlBlock::slot_of(tag_)].bytes.data());
+      for (int member = 1; member < group_->size(); ++member) parts_.push_back(part_of(member));
       joined_.resize(sizeof(AgreementHeader) + carried_->bytes_after(0));
       carried_->join(0, parts_, joined_.data() + sizeof(AgreementHeader));
       std::swap(message_, joined_);
@@ -191,18 +190,24 @@ void MessageAgreement::conclude() {
   if (carried_ != nullptr && !differs_) carried_->deliver(part().data());
 }
 
-/// The memory in the control block of the node's leader to which the leader writes the result of this operation. The
-/// memory is free: the leader keeps its own part (see CarriedData) in message_, and the other ranks of the node read
-/// the previous result in this memory before they arrived at this operation.
-std::byte* MessageAgreement::payload_of_leader() const {
-  return group_->control_block(0).payloads[ControlBlock::slot_of(tag_)].bytes.data();
+/// The part of the data that another rank of the node has written.
+const std::byte* MessageAgreement::part_of(int member) const {
+  const Arrival& arrival = group_->control_block(member).arrivals[ControlBlock::slot_of(tag_)];
+  return group_->resolve(member, static_cast<NodeAddress>(arrival.staging().get()),
+                         carried_->part_bytes(0, static_cast<std::size_t>(member)));
 }
 
 void MessageAgreement::publish_verdict() {
   ControlBlock::Verdict& verdict = group_->own_control_block().verdicts[ControlBlock::slot_of(tag_)];
   verdict.agree = differs_ ? 0 : 1;
   if (differs_) std::memcpy(verdict.summary.data(), &summary_, sizeof(summary_));
-  if (carried_ != nullptr && !differs_) std::copy(part().begin(), part().end(), payload_of_leader());
+  if (carried_ != nullptr && !differs_) {
+    // the leader keeps its own part in message_, and the other ranks have read the previous result in this memory
+    // before they arrived at this operation
+    const NodeGroup::Payload& result = group_->payload(ControlBlock::slot_of(tag_));
+    std::copy(part().begin(), part().end(), result.data);
+    verdict.result = static_cast<std::uint64_t>(result.address);
+  }
   group_->at_flag();
   verdict.tag.store(tag_, std::memory_order_release);
 }
@@ -216,7 +221,7 @@ bool MessageAgreement::read_verdict() {
   if (differs_) {
     std::memcpy(&summary_, verdict.summary.data(), sizeof(summary_));
   } else if (CarriedData* const carried = head_->carried()) {
-    carried->deliver(payload_of_leader());
+    carried->deliver(group_->resolve(0, static_cast<NodeAddress>(verdict.result.get()), 1));
   }
   return true;
 }

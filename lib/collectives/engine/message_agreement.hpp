@@ -65,7 +65,7 @@ class MessageAgreement final : public Agreement {
   [[nodiscard]] bool read_verdict();
   void publish_verdict();
   [[nodiscard]] std::span<std::byte> part() { return std::span(message_).subspan(sizeof(AgreementHeader)); }
-  [[nodiscard]] std::byte* payload_of_leader() const;
+  [[nodiscard]] const std::byte* part_of(int member) const;
   [[nodiscard]] int leader(int node) const { return leaders_[static_cast<std::size_t>(node)]; }
   /// The index of `rank` in this node's group; -1 if it is on another node.
   [[nodiscard]] int member_of(int rank) const;

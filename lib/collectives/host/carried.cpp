@@ -33,9 +33,15 @@ class CarriedOperation : public Operation, public CarriedData {
   bool is_reusable() const noexcept final { return true; }
   bool uses_transfers() const noexcept final { return false; }
   CarriedData* carried() noexcept final { return this; }
-  void arrive(std::uint64_t tag, Arrival&) final {
-    if (group_ == nullptr || group_->rank() == 0) return;
-    pack(group_->own_control_block().payloads[ControlBlock::slot_of(tag)].bytes.data());
+  /// The leader of the node writes the result to its payload, the other ranks their own parts.
+  void arrive(std::uint64_t tag, Arrival& arrival) final {
+    if (group_ == nullptr || group_->size() == 1) return;
+    const bool is_leader = group_->rank() == 0;
+    const std::size_t bytes = is_leader ? bytes_after(steps().bounds().size() - 1) : own_bytes();
+    const NodeGroup::Payload payload = group_->reserve_payload(ControlBlock::slot_of(tag), bytes);
+    if (is_leader) return;
+    arrival.staging() = static_cast<std::uint64_t>(payload.address);
+    pack(payload.data);
   }
   void start(Transport&, Workspace&) final {}
   bool advance(Transport& transport, Workspace&) final { return transport.all_posted_left(); }
@@ -321,7 +327,7 @@ bool is_carried(const Descriptor& descriptor, const CarrySteps& steps, std::span
     return bytes.part <= std::min(most, ControlBlock::level_payload_bytes);
   }
   // inside a node, the parts are on the control blocks, and only the leader joins them
-  const bool fits_node = steps.most_ranks() == 1 || (bytes.part <= ControlBlock::payload_bytes &&
+  const bool fits_node = steps.most_ranks() == 1 || (bytes.part <= ControlBlock::most_payload_bytes &&
                                                      bytes.part * steps.most_ranks() <= most_joined_bytes);
   return fits_node && bytes.sent <= most_carried_bytes;
 }

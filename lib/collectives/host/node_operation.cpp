@@ -19,7 +19,7 @@ std::size_t bytes_of_one_input(std::span<const HostItem> items) {
 
 ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning) {
   const std::size_t bytes = static_cast<std::size_t>(most_inputs) * rounds.front().input_bytes;
-  const bool fits = rounds.size() == 1 && bytes <= ControlBlock::payload_bytes;
+  const bool fits = rounds.size() == 1 && bytes <= ControlBlock::most_payload_bytes;
   const bool always_flat = fits && bytes <= std::max<std::size_t>(tuning.flat_bytes, 64);
   return {fits, always_flat, false};
 }
@@ -38,7 +38,7 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
       cut_(std::move(cut)),
       own_(group, published, descriptor.op),
       peers_(static_cast<std::size_t>(layout.ranks())) {
-  if (input_bytes_ > ControlBlock::payload_bytes) return;
+  if (input_bytes_ > ControlBlock::most_payload_bytes) return;
   need_rounds();
   control_block_use_ =
       control_block_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning);
@@ -78,7 +78,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
     return;
   }
   if (control_block_use_.always_flat) {
-    stage_inputs(rounds_.front(), own_payload(), Staging::everything);
+    stage_to_payload(arrival);
     return;
   }
   own_.refresh(group_);
@@ -87,7 +87,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   if (own_.is_visible()) return;
   arrival.flags = flag_staged;
   if (control_block_use_.fits) {
-    stage_inputs(rounds_.front(), own_payload(), Staging::everything);
+    stage_to_payload(arrival);
     return;
   }
   need_rounds();
@@ -95,6 +95,12 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   const NodeMemory& staging = group_.staging().inputs;
   arrival.staging() = static_cast<std::uint64_t>(group_.address_of(staging.data(), 2 * staging_stride(rank_)));
   stage_inputs(rounds_.front(), staging.data(), Staging::what_others_need);
+}
+
+void NodeOperation::stage_to_payload(Arrival& arrival) {
+  const NodeGroup::Payload payload = group_.reserve_payload(work_.slot(), staging_stride(rank_));
+  arrival.staging() = static_cast<std::uint64_t>(payload.address);
+  stage_inputs(rounds_.front(), payload.data, Staging::everything);
 }
 
 void NodeOperation::start(Transport&, Workspace&) {
@@ -195,8 +201,7 @@ const std::byte* NodeOperation::payload_input(int rank, const StagedRange& stage
     return at(static_cast<const std::byte*>(items_[range.item].inputs[i]), range.begin, items_[range.item].dtype);
   if (control_block_use_.is_beside_tag)
     return at(beside_tags_[static_cast<std::size_t>(rank)].data(), range.begin, items_[range.item].dtype);
-  return group_.control_block(rank).payloads[work_.slot()].bytes.data() + i * rounds_.front().input_bytes +
-         staged.input_offset;
+  return staging_of(rank) + i * rounds_.front().input_bytes + staged.input_offset;
 }
 
 /// The largest number of bytes that `rank` stages in one round.
@@ -206,10 +211,10 @@ std::size_t NodeOperation::staging_stride(int rank) const {
 
 /// The address of the staged inputs of `rank` in this round.
 const std::byte* NodeOperation::staging_of(int rank) const {
-  if (control_block_use_.fits) return group_.control_block(rank).payloads[work_.slot()].bytes.data();
   const std::size_t stride = staging_stride(rank);
-  return group_.resolve(rank, static_cast<NodeAddress>(work_.arrival_of(rank).staging().get()), 2 * stride) +
-         round_ % 2 * stride;
+  const std::size_t strides = control_block_use_.fits ? 1 : 2;
+  return group_.resolve(rank, static_cast<NodeAddress>(work_.arrival_of(rank).staging().get()), strides * stride) +
+         round_ % strides * stride;
 }
 
 /// Copies this rank's inputs of `round` to memory that the other ranks read.

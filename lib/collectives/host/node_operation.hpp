@@ -125,9 +125,7 @@ class NodeOperation : public Operation {
 
   void need_rounds();
   void take_inputs_beside_tags();
-  [[nodiscard]] std::byte* own_payload() const {
-    return group_.own_control_block().payloads[work_.slot()].bytes.data();
-  }
+  void stage_to_payload(Arrival& arrival);
   [[nodiscard]] std::size_t staging_stride(int rank) const;
   [[nodiscard]] const std::byte* staging_of(int rank) const;
   void stage_inputs(const NodeRound& round, std::byte* staging, Staging what);

@@ -92,7 +92,7 @@ struct alignas(control_block_alignment) Arrival {
   /// A number that changes with the contents of the table.
   [[nodiscard]] LooseWord<std::uint64_t>& table_id() noexcept { return data.word(2); }
   [[nodiscard]] const LooseWord<std::uint64_t>& table_id() const noexcept { return data.word(2); }
-  /// NodeAddress of the rank's staging memory.
+  /// NodeAddress of the rank's staging memory, or of its payload.
   [[nodiscard]] LooseWord<std::uint64_t>& staging() noexcept { return data.word(3); }
   [[nodiscard]] const LooseWord<std::uint64_t>& staging() const noexcept { return data.word(3); }
 };
@@ -102,7 +102,7 @@ static_assert(sizeof(Arrival) == control_block_alignment && offsetof(Arrival, fl
 struct alignas(control_block_alignment) LevelLine {
   std::atomic<std::uint64_t> tag{0};
   LooseWord<std::uint64_t> hash;  ///< hash of the descriptor; another number if the ranks of the group differ
-  LooseBytes<6> data;             ///< the part of CarriedData, if it has at most this size
+  LooseBytes<6> data;             ///< the part of CarriedData, if it has at most this size; else its NodeAddress
 };
 
 /// How far a rank is in a reduction by levels.
@@ -125,7 +125,7 @@ struct ControlBlock {
   /// Consecutive operations use different slots, because a slow rank may still read the slot of the previous operation.
   /// For the same reason, operations of consecutive epochs use different slots.
   static constexpr std::size_t slots = 4;
-  static constexpr std::size_t payload_bytes = 16 * 1024;
+  static constexpr std::size_t most_payload_bytes = 16 * 1024;  ///< see NodeGroup::reserve_payload
   static constexpr std::size_t descriptor_bytes = 512;
   static constexpr std::size_t verdict_bytes = 896;
 
@@ -141,21 +141,19 @@ struct ControlBlock {
     std::atomic<std::uint32_t> wakes{0};         ///< a futex: how often they have been woken
     std::atomic<std::uint32_t> is_announced{0};  ///< 1: the rank that sets it to 0 wakes them
   };
-  struct alignas(control_block_alignment) Payload {
-    std::array<std::byte, payload_bytes> bytes;
-  };
   struct alignas(control_block_alignment) DescriptorBytes {
     std::array<std::byte, descriptor_bytes> bytes;
   };
 
   /// Payloads of the levels: the part of level k begins at byte k * level_payload_bytes.
   static constexpr std::size_t level_payload_bytes = 2048;
-  static_assert(Levels::most_levels * level_payload_bytes <= payload_bytes);
 
   /// Whether the ranks of all nodes made the same call. The first rank of this node writes the verdict for the other
   /// ranks of the node.
   struct alignas(control_block_alignment) Verdict {
     std::atomic<std::uint64_t> tag{0};
+    LooseWord<std::uint64_t>
+        result;  ///< NodeAddress of the result, if the ranks agree on an operation that carries data
     std::uint32_t agree = 0;
     std::array<std::byte, verdict_bytes> summary;  ///< set if the ranks disagree
   };
@@ -187,7 +185,6 @@ struct ControlBlock {
   std::array<EndedEpoch, 2> ended_epochs;
   Word results;  ///< NodeAddress of the results that the rank has staged for other ranks
   std::array<DescriptorBytes, slots> descriptors;
-  std::array<Payload, slots> payloads;
 };
 
 }  // namespace lockstep::detail

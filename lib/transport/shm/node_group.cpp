@@ -55,18 +55,33 @@ void NodeGroup::reserve(NodeMemory& memory, StagingUse& use, std::size_t bytes) 
   }
 }
 
-std::byte* NodeGroup::reserve_scratch(std::size_t slot, std::size_t bytes) {
-  NodeMemory& memory = scratch_[slot];
-  if (memory.size() < bytes) {
+/// Makes `memory` at least `bytes` bytes large, in whole pages. The contents are lost.
+void NodeGroup::grow(NodeMemory& memory, std::size_t bytes, const char* use) {
+  if (memory.data() == nullptr || memory.size() < bytes) {
+    bytes = std::max(bytes, page_bytes());
     memory = NodeMemory();
-    memory = allocate(std::max(std::bit_ceil(bytes), page_bytes()));
+    memory = allocate(std::bit_ceil(bytes));
     if (memory.data() == nullptr) memory = allocate(bytes);
   }
   if (memory.data() == nullptr) {
-    throw_error(Code::unavailable, "out of shared memory: {} bytes requested for partial results; {}", bytes,
+    throw_error(Code::unavailable, "out of shared memory: {} bytes requested for {}; {}", bytes, use,
                 arena_status().text);
   }
-  return memory.data();
+}
+
+std::byte* NodeGroup::reserve_scratch(std::size_t slot, std::size_t bytes) {
+  grow(scratch_[slot], bytes, "partial results");
+  return scratch_[slot].data();
+}
+
+NodeGroup::Payload NodeGroup::reserve_payload(std::size_t slot, std::size_t bytes) {
+  NodeMemory& memory = payload_memory_[slot];
+  if (payloads_[slot].data == nullptr || memory.size() < bytes) {
+    payloads_[slot] = {};
+    grow(memory, bytes, "small data");
+    payloads_[slot] = {memory.data(), address_of(memory.data(), memory.size())};
+  }
+  return payloads_[slot];
 }
 
 std::byte* NodeGroup::keep(std::size_t bytes) {
@@ -84,7 +99,8 @@ MemoryOfGroup NodeGroup::take_memory() noexcept {
   MemoryOfGroup all;
   all.staging[0] = std::move(staging_.inputs);
   all.staging[1] = std::move(staging_.results);
-  std::move(scratch_.begin(), scratch_.end(), all.staging.begin() + 2);
+  std::move(payload_memory_.begin(), payload_memory_.end(),
+            std::move(scratch_.begin(), scratch_.end(), all.staging.begin() + 2));
   all.kept = std::move(kept_);
   return all;
 }

@@ -85,7 +85,7 @@ struct NodeStaging {
 
 /// All memory of an endpoint that other members may access.
 struct MemoryOfGroup {
-  std::array<NodeMemory, 2 + ControlBlock::slots> staging;  ///< for inputs, results, and partial results
+  std::array<NodeMemory, 2 + 2 * ControlBlock::slots> staging;  ///< for inputs, results, partial results and payloads
   std::vector<NodeMemory> kept;
 
   void leak() noexcept {
@@ -228,6 +228,16 @@ class NodeGroup {
   /// lost, so no other rank may still read them: to be called when this rank arrives at the operation. Throws
   /// Error(unavailable) if the arena is full.
   [[nodiscard]] std::byte* reserve_scratch(std::size_t slot, std::size_t bytes);
+  /// Memory of this rank, and its address for the other ranks.
+  struct Payload {
+    std::byte* data = nullptr;
+    NodeAddress address = NodeAddress::none;
+  };
+  /// The memory for small data of an operation whose tag is in `slot`, at least `bytes` bytes and aligned to cache
+  /// lines, which this rank writes for the others. As `reserve_scratch`.
+  Payload reserve_payload(std::size_t slot, std::size_t bytes);
+  /// What the last call of `reserve_payload` for `slot` has returned.
+  [[nodiscard]] const Payload& payload(std::size_t slot) const noexcept { return payloads_[slot]; }
   /// Allocates memory, in whole pages and aligned as a control block, that is freed when all members have left the
   /// group. Returns null if the arena is full. If another allocation fails, throws std::bad_alloc.
   [[nodiscard]] std::byte* keep(std::size_t bytes);
@@ -246,6 +256,7 @@ class NodeGroup {
     int count = 0;
   };
   void reserve(NodeMemory& memory, StagingUse& use, std::size_t bytes);
+  void grow(NodeMemory& memory, std::size_t bytes, const char* use);
 
   int rank_;
   std::vector<Member> members_;
@@ -255,6 +266,8 @@ class NodeGroup {
   const TestHooks* test_hooks_ = nullptr;
   NodeStaging staging_;
   std::array<NodeMemory, ControlBlock::slots> scratch_;
+  std::array<NodeMemory, ControlBlock::slots> payload_memory_;
+  std::array<Payload, ControlBlock::slots> payloads_;
   std::vector<NodeMemory> kept_;
   StagingUse input_use_;
   StagingUse result_use_;

@@ -161,12 +161,12 @@ class Transport {
   virtual void post(int target, std::span<const std::byte> message) = 0;
   /// The same as `post`, for the last message of this rank to `target`.
   virtual void post_last(int target, std::span<const std::byte> message) { post(target, message); }
-  /// Whether all messages have left this rank. The targets can then receive them even if this rank makes no further
-  /// call.
+  /// Whether all messages to other nodes have left this rank. The targets can then receive them even if this rank makes
+  /// no further call. Messages inside a node leave at once, unless shared memory is full.
   [[nodiscard]] virtual bool all_posted_left() { return true; }
-  /// Says that `count` other ranks will send their last messages to this rank. Until these messages have arrived,
-  /// `close` keeps the resources by which they are received.
-  virtual void expect_last_messages(int count) noexcept { static_cast<void>(count); }
+  /// Says that each of `sources` will send a last message to this rank; a rank that is there twice, two of them. Until
+  /// these messages have arrived, `close` keeps the resources by which they are received.
+  virtual void expect_last_messages(std::span<const int> sources) noexcept { static_cast<void>(sources); }
   /// The next message from any rank; none if no message has arrived.
   [[nodiscard]] virtual std::optional<ReceivedMessage> poll() = 0;
 

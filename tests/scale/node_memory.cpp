@@ -80,6 +80,9 @@ bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members
     ends.push_back(reinterpret_cast<RankEnd*>(member.control_block));
     blocks.push_back({&ends.back()->control_block, nullptr, 0});
   }
+  // never freed, as the ends
+  blocks[static_cast<std::size_t>(rank)].control_block->queues.value =
+      reinterpret_cast<std::uintptr_t>(new ControlQueueEnds[members.size()]);
   std::vector<NodePlace> places;
   for (const NodeIntroduction& member : members) places.push_back(member.place);
   parts_->group = std::make_unique<SimulatedGroup>(rank, std::move(blocks), std::make_shared<const Levels>(places),

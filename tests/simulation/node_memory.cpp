@@ -32,8 +32,10 @@ std::vector<NodeMemories*>& all_memories() {
   return all;
 }
 
+/// As in an arena, a block of at least a page has whole pages.
+std::size_t alignment_of(std::size_t bytes) { return bytes < page_bytes ? block_alignment : page_bytes; }
 std::size_t block_bytes(std::size_t bytes) {
-  return detail::round_up(std::max<std::size_t>(bytes, 1), block_alignment);
+  return detail::round_up(std::max<std::size_t>(bytes, 1), alignment_of(bytes));
 }
 
 void require(bool is_right) {
@@ -98,8 +100,13 @@ NodeMemories::NodeMemories(int ranks)
   races::has_views(views_, bytes_of_view(), ranks_.size());
   virtual_time::has_views(views_, bytes_of_view(), ranks_.size());
   for (int rank = 0; rank < ranks; ++rank) {
-    new (view(rank, rank)) detail::ControlBlock;  // at offset 0, which is the address of no buffer
-    const std::size_t begin = detail::round_up(sizeof(detail::ControlBlock), page_bytes);
+    auto* const block = new (view(rank, rank)) detail::ControlBlock;  // at offset 0, which is the address of no buffer
+    for (int other = 0; other < ranks; ++other)
+      new (view(rank, rank) + sizeof(*block) + static_cast<std::size_t>(other) * sizeof(detail::ControlQueueEnds))
+          detail::ControlQueueEnds;
+    block->queues.value = sizeof(*block);
+    const std::size_t begin = detail::round_up(
+        sizeof(*block) + static_cast<std::size_t>(ranks) * sizeof(detail::ControlQueueEnds), page_bytes);
     ranks_[static_cast<std::size_t>(rank)].free = {{begin, bytes_of_rank - begin}};
   }
   all_memories().push_back(this);
@@ -141,11 +148,16 @@ std::byte* NodeMemories::allocate(int rank, std::size_t bytes) {
   Rank& own = ranks_[static_cast<std::size_t>(rank)];
   const std::lock_guard lock(own.mutex);
   auto& free = own.free;
-  const auto first = std::find_if(free.begin(), free.end(), [bytes](const auto& each) { return each.second >= bytes; });
+  const auto start_in = [&](std::size_t begin) { return detail::round_up(begin, alignment_of(bytes)); };
+  const auto first = std::find_if(free.begin(), free.end(), [&](const auto& each) {
+    return start_in(each.first) + bytes <= each.first + each.second;
+  });
   if (first == free.end()) return nullptr;
-  const auto [offset, size] = *first;
+  const auto [begin, size] = *first;
+  const std::size_t offset = start_in(begin);
   free.erase(first);
-  if (size > bytes) free.emplace(offset + bytes, size - bytes);
+  if (offset > begin) free.emplace(begin, offset - begin);
+  if (begin + size > offset + bytes) free.emplace(offset + bytes, begin + size - offset - bytes);
   std::byte* const data = view(rank, rank) + offset;
   races::is_new(data, bytes);
   return data;

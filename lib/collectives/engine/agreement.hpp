@@ -47,11 +47,11 @@ class Agreement {
   /// While the agreement is not complete: the ranks for which this rank waits. It sees itself that they have not
   /// arrived, or have not gone on.
   [[nodiscard]] virtual std::vector<int> awaited() const = 0;
-  /// The ranks to which this rank sends a message of the agreement (AgreementHeader) in every operation, and the number
-  /// of ranks that send such messages to this rank.
+  /// The ranks to which this rank sends a message of the agreement (AgreementHeader) in every operation, and the ranks
+  /// that send such messages to this rank.
   struct HeaderPeers {
     std::vector<int> targets;
-    int sources = 0;
+    std::vector<int> sources;
   };
   [[nodiscard]] virtual HeaderPeers header_peers() const { return {}; }
   /// Whether this rank waits for messages, rather than for flags in the memory of the node.

@@ -193,17 +193,7 @@ void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, con
   }
 }
 
-void ControlChannel::send_to(int target, const ControlMessage& control) {
-  transport_.post(target, bytes_of(control));
-  wake_ranks();
-}
-
-/// The ranks to which this rank has posted a message may sleep. After the departure of this rank, the memory of the
-/// others may be in other use.
-void ControlChannel::wake_ranks() const {
-  const NodeGroup* const group = transport_.node_group();
-  if (group != nullptr && group->departure_of(group->rank()) == Departure::none) group->wake();
-}
+void ControlChannel::send_to(int target, const ControlMessage& control) { transport_.post(target, bytes_of(control)); }
 
 void ControlChannel::send_death(std::uint64_t epoch, std::int64_t sequence, int rank, const std::string& text) {
   reached(Mark::death_told);
@@ -221,7 +211,6 @@ void ControlChannel::send_leave(int target, std::uint64_t epoch, const EpochEnd&
   ControlMessage control = abort_message(epoch, end);
   control.kind = ControlKind::leave;
   transport_.post_last(target, bytes_of(control));
-  wake_ranks();
 }
 
 void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {

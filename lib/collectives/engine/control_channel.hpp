@@ -194,7 +194,6 @@ class ControlChannel {
   [[nodiscard]] bool counts(const Peer& from, Since since) const noexcept;
   void sort(const ReceivedMessage& received);
   void note(int source, const ControlMessage& control);
-  void wake_ranks() const;
   void send_to_all(const ControlMessage& control);
   void note_heartbeat(Peer& peer, const ControlMessage& control);
   void note_abort(const ControlMessage& control);

@@ -775,8 +775,7 @@ void Engine::drive_pairs() {
     const Clock::time_point now = Clock::now();
     presence_.look(now);
     for (const Presence::Gone& one : presence_.gone()) {
-      const auto timeout = one.has_told_failures ? PairChannel::time_of_reason : Presence::message_time;
-      if (now - one.since > timeout) pairs_.fail_gone(one.rank, one.has_left, one.text);
+      if (now - one.since > Presence::message_time) pairs_.fail_gone(one.rank, one.has_left, one.text);
     }
   });
 }

@@ -41,7 +41,7 @@ void Leaving::send_leave(std::string_view what) noexcept {
       for (int rank = 0; rank < transport_.size(); ++rank) {
         if (rank != transport_.rank()) targets.push_back(rank);
       }
-      sources = transport_.size() - 1;
+      sources = targets;
     }
     const Failure failure{Code::unavailable, fmt::format("rank {} has {}", transport_.rank(), what),
                           queue_.context_of(transport_.rank()), Ends::communicator_here};

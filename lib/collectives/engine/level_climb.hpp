@@ -30,8 +30,8 @@ class LevelClimb {
 
   /// The other ranks of this rank's group in level 0.
   [[nodiscard]] std::span<const int> neighbours() const noexcept { return neighbours_; }
-  /// Called before this rank shows that it has arrived at `head`. Writes the part of this rank to `arrival` or to the
-  /// control block, if the data of `head` is carried.
+  /// Called before this rank shows that it has arrived at `head`. Writes the part of this rank to `arrival` or to its
+  /// payload, if the data of `head` is carried.
   void open(std::uint64_t tag, Operation& head, Arrival& arrival);
   /// Called when all neighbours have arrived, until the result is true: all ranks have arrived. `differs` is set if
   /// some ranks do not make the same call. If not, the carried data has been delivered.

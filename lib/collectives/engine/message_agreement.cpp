@@ -251,7 +251,9 @@ MessageAgreement::HeaderPeers MessageAgreement::header_peers() const {
   HeaderPeers peers;
   for (const AgreementRound& round : rounds_) {
     for (const int target : round.targets) peers.targets.push_back(leader(target));
-    peers.sources += static_cast<int>(round.sources.size()) - 1;
+    for (std::size_t group = 0; group < round.sources.size(); ++group) {
+      if (static_cast<int>(group) != round.group) peers.sources.push_back(leader(round.sources[group]));
+    }
   }
   return peers;
 }

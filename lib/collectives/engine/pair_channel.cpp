@@ -659,9 +659,6 @@ void PairChannel::answer(int target, ControlKind kind, std::int64_t number, cons
   message.kind = kind;
   message.sequence = number;
   control_.send_to(target, message);
-  if (failure == nullptr || member_of(target) < 0) return;
-  // if this rank leaves now, the other rank may see that before the message
-  transport_.sharing_group()->own_control_block().has_told_failures.value.store(1, std::memory_order_release);
 }
 
 /// "recv #2 of world from rank 0 to rank 1"; `kind` replaces the first word if it is not empty.

@@ -46,11 +46,7 @@ void Presence::look(Clock::time_point now) {
       known->is_told = known->is_told || gone.is_told;
       return;
     }
-    std::erase_if(members_, [&](const Member& member) {
-      if (member.rank != gone.rank) return false;
-      gone.has_told_failures = has_told_failures(member);
-      return true;
-    });
+    std::erase_if(members_, [&](const Member& member) { return member.rank == gone.rank; });
     gone_.push_back(std::move(gone));
   };
   const auto told = control_.gone_ranks();
@@ -69,18 +65,12 @@ void Presence::look(Clock::time_point now) {
   });
 }
 
-bool Presence::has_told_failures(const Member& member) const {
-  return group_ != nullptr &&
-         group_->control_block(member.index).has_told_failures.value.load(std::memory_order_acquire) != 0;
-}
-
 std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::time_point now) const {
   const bool has_ended = member.process != nullptr && member.process->has_ended();
   // read after `has_ended`: a process sets its departure before it ends, so the departure cannot be missed
   const Departure departure = group_ != nullptr ? group_->departure_of(member.index) : Departure::none;
   if (departure == Departure::none && !has_ended) return std::nullopt;
   Gone gone{member.rank, departure != Departure::none, {}, now};
-  gone.has_told_failures = has_told_failures(member);
   if (gone.has_left)
     gone.first_missed.first = group_->control_block(member.index).epoch.value.load(std::memory_order_relaxed);
   switch (departure) {

@@ -41,8 +41,7 @@ class Presence {
     /// Epoch and number of an operation: the rank is known to have arrived at all operations before. The failures by
     /// which the epochs before have ended are on their way.
     std::pair<std::uint64_t, std::int64_t> first_missed = {};
-    bool is_told = false;            ///< the ranks of other nodes know that its process has ended
-    bool has_told_failures = false;  ///< it has told ranks of this node why messages have failed
+    bool is_told = false;  ///< the ranks of other nodes know that its process has ended
   };
 
   /// All references must outlive this object.
@@ -65,7 +64,6 @@ class Presence {
     int index;  // index in the node group
     std::shared_ptr<const ProcessEnd> process;
   };
-  [[nodiscard]] bool has_told_failures(const Member& member) const;
   [[nodiscard]] std::optional<Gone> state_of(const Member& member, Clock::time_point now) const;
   [[nodiscard]] bool is_awaited(const Gone& one, std::uint64_t epoch, Clock::time_point now) const;
   [[nodiscard]] bool reports_first() const;

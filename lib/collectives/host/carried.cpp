@@ -326,7 +326,7 @@ bool is_carried(const Descriptor& descriptor, const CarrySteps& steps, std::span
     const std::size_t most = kind.reduces() ? most_replicated_bytes * steps.most_blocks() : bytes.part;
     return bytes.part <= std::min(most, ControlBlock::level_payload_bytes);
   }
-  // inside a node, the parts are on the control blocks, and only the leader joins them
+  // inside a node, the parts are in the payloads, and only the leader joins them
   const bool fits_node = steps.most_ranks() == 1 || (bytes.part <= ControlBlock::most_payload_bytes &&
                                                      bytes.part * steps.most_ranks() <= most_joined_bytes);
   return fits_node && bytes.sent <= most_carried_bytes;

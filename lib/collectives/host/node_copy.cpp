@@ -5,7 +5,7 @@
 // its own outputs; the producer of the input only waits until all consumers have copied the input. A barrier is the
 // same operation without data.
 //
-// If the inputs of each rank have at most `flat_bytes` bytes, consumers copy them from the control blocks. This takes
+// If the inputs of each rank have at most `flat_bytes` bytes, consumers copy them from the payloads. This takes
 // the time of one cache-line transfer, and producers do not wait for consumers. Larger inputs are copied from the
 // producer's buffers: each consumer reads and writes every byte once, and a second cache-line transfer tells the
 // producers that the consumers have finished.

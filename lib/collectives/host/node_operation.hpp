@@ -4,8 +4,8 @@
 // The steps of every operation inside a node, through shared memory: each rank publishes the addresses of its inputs,
 // reads the inputs of other ranks, and waits until the other ranks have read its own inputs.
 //
-// If the inputs of each rank have at most `flat_bytes` bytes, every rank copies its inputs to its control block. This
-// takes the time of one cache-line transfer between ranks: inputs of up to 32 bytes are in the line of the arrival
+// If the inputs of each rank have at most `flat_bytes` bytes, every rank copies its inputs to its payload (NodeGroup).
+// This takes the time of one cache-line transfer between ranks: inputs of up to 32 bytes are in the line of the arrival
 // flag. Larger inputs are read in place, which takes two transfers. Memory that the other ranks cannot map is staged in
 // rounds, with two transfers per round. node_plan.hpp defines the rounds, their slices, and the owners of the slices.
 
@@ -30,9 +30,9 @@
 
 namespace lockstep::detail {
 
-/// Whether inputs are copied to the control blocks. Equal on all ranks.
+/// Whether inputs are copied to the payloads. Equal on all ranks.
 struct ControlBlockUse {
-  bool fits = false;           ///< the inputs of each rank fit on its control block
+  bool fits = false;           ///< the inputs of each rank fit into its payload
   bool always_flat = false;    ///< the inputs are so small that they are copied even if they can be read in place
   bool is_beside_tag = false;  ///< each rank has one input, which fits into the cache line of its arrival flag
 };
@@ -63,7 +63,7 @@ class NodeOperation : public Operation {
  protected:
   using Cut = std::function<std::vector<NodeRound>()>;
 
-  /// `cut` makes the rounds. It is called when the rounds are first needed: if the inputs fit on the control blocks, or
+  /// `cut` makes the rounds. It is called when the rounds are first needed: if the inputs fit into the payloads, or
   /// if memory must be staged. `published` are the buffers of `items` that other ranks may access.
   NodeOperation(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
                 std::vector<HostItem> items, std::span<const HostItem> published, Cut cut, NodeRoles roles,
@@ -97,12 +97,12 @@ class NodeOperation : public Operation {
   /// The address of the elements `staged` of input `i` of `rank` in this round: in the input itself, or in staging
   /// memory.
   [[nodiscard]] const std::byte* input_of_round(int rank, const StagedRange& staged, std::size_t i) const;
-  /// The address of the elements `staged` of input `i` of `rank`. All inputs must be on the control blocks.
+  /// The address of the elements `staged` of input `i` of `rank`. All inputs must be in the payloads.
   [[nodiscard]] const std::byte* payload_input(int rank, const StagedRange& staged, std::size_t i) const;
 
  private:
   enum class Mode : std::uint8_t {
-    flat,    ///< all inputs are on the control blocks
+    flat,    ///< all inputs are in the payloads
     direct,  ///< one round, with all buffers in place
     staged,  ///< in rounds, because other ranks cannot map some buffers
   };

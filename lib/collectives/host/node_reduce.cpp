@@ -10,7 +10,7 @@
 // reduction, Peng et al., SC 2023.)
 //
 // If the inputs of each rank have at most `flat_bytes` bytes, every rank instead computes all results that it needs
-// from the inputs on the control blocks. If some memory must be staged, the list is processed in *rounds* that fit the
+// from the inputs in the payloads. If some memory must be staged, the list is processed in *rounds* that fit the
 // staging memory, and each round has its own slices. If threads of this rank's other replicas wait for the result, they
 // share the work on this rank's slice in *tasks*.
 

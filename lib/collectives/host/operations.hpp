@@ -27,11 +27,11 @@ namespace lockstep::detail {
 
 /// Sizes that select the path of data inside a node. They must be equal on all ranks, and never change results.
 struct NodeTuning {
-  /// If the inputs of each rank have at most this number of bytes, they travel through the control blocks.
+  /// If the inputs of each rank have at most this number of bytes, they travel through the payloads (NodeGroup).
   std::size_t flat_bytes = 2048;
   std::size_t round_bytes = std::size_t{512} << 10;  ///< bytes per replica in one round of staged inputs
 };
-/// The sizes for reductions between `ranks` ranks: through the control blocks, each rank reads the inputs of all ranks,
+/// The sizes for reductions between `ranks` ranks: through the payloads, each rank reads the inputs of all ranks,
 /// so the limit is lower with many ranks.
 [[nodiscard]] constexpr NodeTuning tuning_for(int ranks) noexcept {
   NodeTuning tuning;

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/mutex.hpp"
+#include "transport/shm/control_queues.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -164,7 +165,13 @@ class SimulatedProcess final : public ProcessEnd {
 class LoopbackTransport final : public Transport {
  public:
   LoopbackTransport(std::shared_ptr<Hub> hub, int rank)
-      : hub_(std::move(hub)), rank_(rank), group_(hub_->take_group(rank)) {}
+      : hub_(std::move(hub)), rank_(rank), group_(hub_->take_group(rank)) {
+    if (!group_ || group_->size() == 1) return;
+    queues_ = std::make_unique<ControlQueues>(*group_);
+    for (int other = 0; other < size(); ++other) {
+      if (leader(other) == leader(rank_)) here_.push_back(other);
+    }
+  }
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return hub_->size(); }
@@ -203,6 +210,11 @@ class LoopbackTransport final : public Transport {
 
   void post(int target, std::span<const std::byte> message) override {
     LOCKSTEP_CHECK(message.size() <= most_message_bytes);
+    if (const auto here = std::lower_bound(here_.begin(), here_.end(), target);
+        here != here_.end() && *here == target) {
+      queues_->post(static_cast<int>(here - here_.begin()), message);
+      return;
+    }
     Hub::Inbox& inbox = hub_->inbox(target);
     Sent copy = hub_->send(rank_, target, message);
     const MutexLock lock(inbox.mutex);
@@ -210,6 +222,10 @@ class LoopbackTransport final : public Transport {
   }
 
   std::optional<ReceivedMessage> poll() override {
+    if (queues_) {
+      if (const auto message = queues_->poll())
+        return ReceivedMessage{here_[static_cast<std::size_t>(message->member)], message->bytes};
+    }
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const MutexLock lock(inbox.mutex);
     const auto next = hub_->first_due(inbox.messages);
@@ -360,6 +376,8 @@ class LoopbackTransport final : public Transport {
   Bytes received_;  // the message that `poll` returned last
   int rank_;
   std::unique_ptr<NodeGroup> group_;
+  std::unique_ptr<ControlQueues> queues_;  // to the other ranks of the node; null if there are none, or no group
+  std::vector<int> here_;                  // the ranks of the node, if there are queues
   std::uint64_t epoch_ = 0;
   std::uint64_t last_split_ = 0;
   PendingReceives receives_;

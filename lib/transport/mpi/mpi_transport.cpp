@@ -15,6 +15,7 @@
 #include "transport/mpi/inbox.hpp"
 #include "transport/mpi/mpi_group.hpp"
 #include "transport/mpi/stale_transfers.hpp"
+#include "transport/shm/control_queues.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -51,6 +52,11 @@ class MpiTransport final : public Transport {
     }
     free_silent_ends();
     if (nodes_ > 1) note_other_nodes();
+    if (group_ && group_->size() > 1) {
+      queues_ = std::make_unique<ControlQueues>(*group_);
+      here_ = ranks_.ranks_here();
+    }
+    if (group_ && nodes_ == 1) return;  // all messages are in the queues
     const auto lock = mpi::serialize();
     inbox_ = std::make_unique<Inbox>(comm_, tags_.of_messages(), number_);
   }
@@ -63,11 +69,16 @@ class MpiTransport final : public Transport {
   void close() noexcept override {
     if (std::exchange(is_closed_, true) || !mpi::is_active()) return;
     // a failure is sent to all ranks, so it may be in flight until each rank has sent its last message
-    const bool is_told_by_all = !has_failed_ || last_messages_ == size() - 1;
+    const bool is_told_by_all = !has_failed_ || !inbox_ || is_told_by_all_;
     const bool clean = drain_outgoing() && slots_in_use_ == 0 && !has_stale_transfers_ && is_told_by_all;
     try {
       if (clean) {
-        free_when_silent({std::move(ranks_.context), ranks_.slot, std::move(inbox_), last_messages_});
+        if (inbox_) {
+          free_when_silent({std::move(ranks_.context), ranks_.slot, std::move(inbox_), last_messages_});
+        } else {
+          if (ranks_.slot != 0) ranks_.context->free_slot(ranks_.slot);
+          ranks_.context.reset();
+        }
         return;
       }
     } catch (const std::exception& error) {
@@ -139,12 +150,24 @@ class MpiTransport final : public Transport {
     forget_complete();
     return outgoing_.empty();
   }
-  void expect_last_messages(int count) noexcept override { last_messages_ = count; }
+  void expect_last_messages(std::span<const int> sources) noexcept override {
+    last_messages_ = static_cast<int>(
+        std::count_if(sources.begin(), sources.end(), [this](int source) { return place_here(source) < 0; }));
+    is_told_by_all_ = static_cast<int>(sources.size()) == size() - 1;
+  }
 
   std::optional<ReceivedMessage> poll() override {
+    if (queues_) {
+      if (const auto message = queues_->poll())
+        return ReceivedMessage{here_[static_cast<std::size_t>(message->member)], message->bytes};
+    }
     const auto lock = mpi::serialize();
     // only in some calls, because dropping stale messages is not urgent
     if (stale_.has_work() && ++polls_ % polls_per_look == 0) stale_.advance(comm_);
+    if (!inbox_) {
+      let_mpi_work();
+      return std::nullopt;
+    }
     auto received = inbox_->poll();
     if (received) received->source = member(received->source);
     return received;
@@ -248,8 +271,24 @@ class MpiTransport final : public Transport {
     return *found;
   }
 
+  /// The index in the node group of `rank`, of which this rank has queues; -1 if it has none. Never this rank.
+  [[nodiscard]] int place_here(int rank) const {
+    const auto found = std::lower_bound(here_.begin(), here_.end(), rank);
+    return found == here_.end() || *found != rank ? -1 : static_cast<int>(found - here_.begin());
+  }
+
+  /// A program's own messages may be under way while this rank waits for others, which may wait for these messages.
+  void let_mpi_work() {
+    int has_come = 0;
+    mpi::check(MPI_Iprobe(MPI_ANY_SOURCE, tags_.of_messages(), comm_, &has_come, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  }
+
   void post(const WireHead& head, std::span<const std::byte> message, int target) {
     LOCKSTEP_CHECK(message.size() <= most_message_bytes);
+    if (const int place = place_here(target); place >= 0) {
+      queues_->post(place, message);
+      return;
+    }
     const auto lock = mpi::serialize();
     forget_complete();
     Outgoing& out = outgoing_.emplace_back();
@@ -377,24 +416,25 @@ class MpiTransport final : public Transport {
     return flag != 0;
   }
 
-  /// Waits a short time until posted messages have left. Returns whether all have left. This wait delays the next
-  /// operation of this rank, so it must be short even if the target is stopped.
+  /// Waits a short time until posted messages have left. Returns whether all messages of MPI have left. This wait
+  /// delays the next operation of this rank, so it must be short even if the target is stopped.
   bool drain_outgoing() noexcept {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
     try {
-      while (!outgoing_.empty()) {
-        if (const auto lock = mpi::serialize(); is_complete(outgoing_.front().request)) {
+      for (;;) {
+        const bool have_left = !queues_ || queues_->have_left();
+        if (outgoing_.empty() && have_left) return true;
+        if (std::chrono::steady_clock::now() > end) return outgoing_.empty();
+        if (const auto lock = mpi::serialize(); !outgoing_.empty() && is_complete(outgoing_.front().request)) {
           outgoing_.pop_front();
           continue;
         }
-        if (std::chrono::steady_clock::now() > end) return false;
         std::this_thread::yield();
       }
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       log_warning("closing a communicator: {}", error.what());
       return false;
     }
-    return true;
   }
 
   /// Maximum size of a piece. Progress is counted in whole pieces, so pieces must not be large. Each piece costs as
@@ -417,9 +457,12 @@ class MpiTransport final : public Transport {
   bool has_stale_transfers_ = false;  // whether data of a failed operation may still arrive
   bool is_closed_ = false;
   std::unique_ptr<NodeGroup> group_;
-  int last_messages_ = 0;  // number of last messages to receive before the context and the tags are freed
-  std::unique_ptr<Inbox> inbox_;
-  std::deque<Outgoing> outgoing_;              // a deque: pushing and popping at its ends moves no elements
+  std::unique_ptr<ControlQueues> queues_;  // to the other ranks of the node; null if there are none, or no group
+  std::vector<int> here_;                  // the ranks of the node, if there are queues
+  int last_messages_ = 0;          // number of last messages to receive before the context and the tags are freed
+  bool is_told_by_all_ = false;    // whether all other ranks send last messages
+  std::unique_ptr<Inbox> inbox_;   // null if all other ranks are in `queues_`
+  std::deque<Outgoing> outgoing_;  // a deque: pushing and popping at its ends moves no elements
   std::vector<std::vector<std::byte>> spare_;  // memory of messages that have left
   std::deque<Slot> slots_;
   std::vector<std::size_t> free_slots_;

@@ -117,6 +117,12 @@ inline constexpr std::uint64_t most_level_phases = 16;
   return tag * most_level_phases + phase;
 }
 
+/// The queue of control messages from one rank to another (shm/control_queues). In the memory of the sender.
+struct ControlQueueEnds {
+  alignas(control_block_alignment) std::atomic<std::uint64_t> first{0};  ///< NodeAddress of the first block; 0: none
+  alignas(control_block_alignment) std::atomic<std::uint64_t> taken{0};  ///< number of blocks that were read
+};
+
 /// In later epochs the numbers above would begin again, and equal those of old operations.
 inline constexpr std::uint64_t most_epochs = std::uint64_t{1} << 20;
 static_assert(level_phase(operation_tag(most_epochs - 1, 0), 0) / most_level_phases >> 40 == most_epochs - 1);
@@ -178,11 +184,11 @@ struct ControlBlock {
   Word working;  ///< tag of the operation for which the rank accesses other ranks' memory; 0 if none
   Word turns;    ///< number of turns inside of long steps that the rank has done, in all operations
   Word process;  ///< process id of the rank; 0 if unknown
-  Word has_told_failures;  ///< 1 if the rank has told other ranks of the node, by control messages, why messages failed
   Word first_to_fail;  ///< in the block of member 0, which all members write: the first that has ended the latest epoch
   Word any_sleep;      ///< in the block of member 0, which all members write: 1 if any rank may have announced a sleep
   Sleep sleep;
   std::array<EndedEpoch, 2> ended_epochs;
+  Word queues;   ///< NodeAddress of the rank's array of ControlQueueEnds, by receiver; set before the group is used
   Word results;  ///< NodeAddress of the results that the rank has staged for other ranks
   std::array<DescriptorBytes, slots> descriptors;
 };

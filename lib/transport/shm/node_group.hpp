@@ -311,6 +311,8 @@ class ProcessGroupOffer {
   [[nodiscard]] const std::string& why_not() const noexcept { return why_not_; }
 
  private:
+  [[nodiscard]] bool open_queues(const NodeIntroduction& own, std::size_t members);
+
   struct Parts;
   std::unique_ptr<Parts> parts_;
   std::string why_not_;

@@ -11,6 +11,7 @@
 #include "device/host/memory_resources.hpp"
 #include "transport/shm/node_group.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <list>
 #include <map>
@@ -24,6 +25,17 @@ void free_in_arena(void* data, std::size_t bytes) { Arena::of_this_process().dea
 /// The distance from offset `block` to the next offset that is aligned for a control block.
 std::size_t control_block_offset(std::size_t block) {
   return (block + control_block_alignment - 1) / control_block_alignment * control_block_alignment - block;
+}
+
+/// Bytes to allocate for `bytes` bytes that are aligned as a control block: at least a page, because a smaller block
+/// may share its page with tensors, and would become private together with them.
+std::size_t whole_pages(std::size_t bytes) { return std::max(bytes + control_block_alignment, page_bytes()); }
+
+/// Memory for the queues of one member of a group of `size`; empty if the arena is full.
+NodeMemory memory_of_queues(std::size_t size) {
+  const std::size_t bytes = whole_pages(size * sizeof(ControlQueueEnds));
+  void* const block = Arena::of_this_process().allocate(bytes);
+  return block == nullptr ? NodeMemory() : NodeMemory(block, bytes, free_in_arena);
 }
 
 /// A Departure, which a member stores when it leaves the group for good. Every member of every group has a cache line
@@ -71,6 +83,7 @@ struct Remains {
   std::vector<std::shared_ptr<SharedSegment>> segments;
   std::vector<Closed*> closed;
   NodeMemory control_block;
+  NodeMemory queues;
   MemoryOfGroup other;
 };
 
@@ -169,7 +182,7 @@ ProcessGroupOffer::ProcessGroupOffer(bool share_memory, const NodePlace& place) 
     why_not_ = share_memory ? arena.status().text : "it is disabled";
     return;
   }
-  const std::size_t bytes = sizeof(ControlBlock) + control_block_alignment;
+  const std::size_t bytes = whole_pages(sizeof(ControlBlock));
   void* const block = arena.allocate(bytes);
   const Closed* const closed = new_flag();
   if (block != nullptr) parts_->owned.front().control_block = NodeMemory(block, bytes, free_in_arena);
@@ -181,7 +194,7 @@ ProcessGroupOffer::ProcessGroupOffer(bool share_memory, const NodePlace& place) 
   parts_->introduction = {segment->name(), begin + control_block_offset(begin),
                           static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(closed) - segment->data()),
                           place};
-  // default-initialized: payloads and descriptors need no initial values
+  // default-initialized: descriptors need no initial values
   new (segment->data() + parts_->introduction.control_block) ControlBlock;
 }
 
@@ -197,6 +210,23 @@ ProcessGroupOffer::~ProcessGroupOffer() {
 }
 
 const NodeIntroduction& ProcessGroupOffer::introduction() const noexcept { return parts_->introduction; }
+
+/// Makes the queues to the other members. Returns false if the arena is full.
+bool ProcessGroupOffer::open_queues(const NodeIntroduction& own, std::size_t members) {
+  NodeMemory& memory = parts_->owned.front().queues;
+  memory = memory_of_queues(members);
+  Arena& arena = Arena::of_this_process();
+  std::byte* const base = arena.segment()->data();
+  if (memory.data() == nullptr) {
+    why_not_ = "the arena is full: " + arena.status().text;
+    return false;
+  }
+  const auto begin = static_cast<std::size_t>(memory.data() - base);
+  const std::size_t queues = begin + control_block_offset(begin);
+  for (std::size_t k = 0; k < members; ++k) new (base + queues + k * sizeof(ControlQueueEnds)) ControlQueueEnds;
+  reinterpret_cast<ControlBlock*>(base + own.control_block)->queues.value = queues;
+  return true;
+}
 
 bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members) {
   Remains& owned = parts_->owned.front();
@@ -219,6 +249,7 @@ bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members
   }
   std::vector<NodePlace> places;
   for (const NodeIntroduction& each : members) places.push_back(each.place);
+  if (!open_queues(members[static_cast<std::size_t>(rank)], members.size())) return false;
   parts_->rank = rank;
   parts_->levels = std::make_shared<const Levels>(places);
   parts_->members = std::move(found);

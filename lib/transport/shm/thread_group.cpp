@@ -6,6 +6,8 @@
 #include "transport/shm/node_group.hpp"
 
 #include <atomic>
+#include <cstdint>
+#include <deque>
 #include <new>
 
 namespace lockstep::detail {
@@ -18,8 +20,13 @@ struct Shared {
   explicit Shared(int size)
       : control_blocks(static_cast<std::size_t>(size)),
         departures(static_cast<std::size_t>(size)),
-        of_closed_ends(static_cast<std::size_t>(size)) {}
+        of_closed_ends(static_cast<std::size_t>(size)) {
+    for (ControlBlock& control_block : control_blocks) {
+      control_block.queues.value = reinterpret_cast<std::uintptr_t>(queues.emplace_back(control_blocks.size()).data());
+    }
+  }
   std::vector<ControlBlock> control_blocks;
+  std::deque<std::vector<ControlQueueEnds>> queues;  // by sender
   std::vector<std::atomic<Departure>> departures;
   std::vector<MemoryOfGroup> of_closed_ends;  // by rank
 };

@@ -43,6 +43,11 @@ class Sent final : public lockstep::test::SilentTransport {
   std::span<const std::byte> input_;
 };
 
+// make_corpus.py has these numbers
+static_assert(sizeof(ControlMessage) == 1504 && offsetof(ControlMessage, traced) == 28 &&
+              offsetof(ControlMessage, failure) == 72 && offsetof(ControlMessage, summary) == 640);
+static_assert(offsetof(FailureRecord, text) == 82 && static_cast<int>(ControlKind::withdrawal) == 10);
+
 void use(const ControlChannel& channel, std::uint64_t epoch) {
   for (int rank = 0; rank < ranks; ++rank) {
     for (const int awaited : channel.awaited_by(rank, epoch, 0)) {

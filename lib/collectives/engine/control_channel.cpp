@@ -17,8 +17,6 @@ namespace lockstep::detail {
 
 namespace {
 
-std::span<const std::byte> bytes_of(const ControlMessage& control) { return std::as_bytes(std::span(&control, 1)); }
-
 /// Removes and returns the first entry that `source` sent in `epoch`; empty if there is none. Messages of one rank
 /// arrive in order, so this entry must be of operation `sequence` and round `round`.
 template <class Entry>
@@ -89,8 +87,7 @@ void ControlChannel::sort(const ReceivedMessage& received) {
     std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(header.epoch, header.sequence);
     return;
   }
-  ControlMessage control;
-  std::memcpy(&control, received.bytes.data(), sizeof(control));
+  const ControlMessage control = control_message_of(received.bytes);
   if (control.kind >= ControlKind::offer) {
     pair_messages_.push_back({received.source, control});
     return;

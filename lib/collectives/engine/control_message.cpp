@@ -4,6 +4,7 @@
 #include "collectives/engine/control_message.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 namespace lockstep::detail {
@@ -31,17 +32,44 @@ Side lowest_differing(const Side& reference, std::initializer_list<const Side*> 
   return found;
 }
 
+/// The size of the members that are sent in a message of this kind.
+std::size_t bytes_of_kind(ControlKind kind) {
+  switch (kind) {
+    case ControlKind::heartbeat:
+    case ControlKind::acceptance: return offsetof(ControlMessage, failure);
+    case ControlKind::status:
+    case ControlKind::abort:
+    case ControlKind::death:
+    case ControlKind::leave:
+    case ControlKind::refusal:
+    case ControlKind::withdrawal: return offsetof(ControlMessage, summary);
+    case ControlKind::header:
+    case ControlKind::summary:
+    case ControlKind::offer: break;
+  }
+  return sizeof(ControlMessage);
+}
+
 }  // namespace
+
+std::span<const std::byte> bytes_of(const ControlMessage& control) {
+  return std::as_bytes(std::span(&control, 1)).first(bytes_of_kind(control.kind));
+}
+
+ControlMessage control_message_of(std::span<const std::byte> bytes) {
+  ControlMessage control;
+  std::memcpy(&control, bytes.data(), bytes.size());
+  return control;
+}
 
 bool is_well_formed(std::span<const std::byte> bytes, int ranks) {
   ControlKind kind{};
   if (bytes.size() < sizeof(kind)) return false;
   std::memcpy(&kind, bytes.data(), sizeof(kind));
   if (kind == ControlKind::header) return bytes.size() >= sizeof(AgreementHeader);
-  if (kind > ControlKind::withdrawal || bytes.size() != sizeof(ControlMessage)) return false;
+  if (kind > ControlKind::withdrawal || bytes.size() != bytes_of_kind(kind)) return false;
   if (std::to_integer<int>(bytes[offsetof(ControlMessage, is_probe)]) > 1) return false;  // not a bool
-  ControlMessage control;
-  std::memcpy(&control, bytes.data(), sizeof(control));
+  const ControlMessage control = control_message_of(bytes);
   const auto is_rank = [ranks](int rank) { return -1 <= rank && rank < ranks; };
   return is_rank(control.traced) && control.failure.rank >= -1 && control.failure.code <= Code::internal &&
          control.failure.ends <= Ends::communicator_here &&

@@ -104,13 +104,12 @@ struct AgreementHeader {
 };
 static_assert(std::is_trivially_copyable_v<AgreementHeader>);
 
-/// A control message of any other kind.
+/// A control message of any other kind. Only the members that its kind uses are sent (see bytes_of).
 struct ControlMessage {
   ControlKind kind = ControlKind::summary;
   std::uint32_t round = 0;  // in a summary: its round; in a heartbeat: the sender's progress in the operation
   std::uint64_t epoch = 0;
   std::int64_t sequence = 0;
-  Summary summary;
   // In a heartbeat: see ControlChannel::Heartbeat.
   bool is_probe = false;
   std::int32_t traced = -1;
@@ -120,9 +119,16 @@ struct ControlMessage {
   std::uint64_t ring = 0;
   // In an abort, death, leave, refusal or withdrawal; in a status, its text is the operation in which the sender waits.
   FailureRecord failure;
+  // In a summary; in an offer, `lowest` has the descriptor of the send.
+  Summary summary;
 };
 static_assert(std::is_trivially_copyable_v<ControlMessage>);
 static_assert(sizeof(ControlMessage) <= most_message_bytes);
+
+/// The bytes of `control` that are sent: its first members.
+[[nodiscard]] std::span<const std::byte> bytes_of(const ControlMessage& control);
+/// The message of which `bytes` was sent; `bytes` is well-formed, and no AgreementHeader.
+[[nodiscard]] ControlMessage control_message_of(std::span<const std::byte> bytes);
 
 /// Whether `bytes`, which a rank of `ranks` may have sent, is an AgreementHeader with its data, or a ControlMessage,
 /// with values that exist.

@@ -201,7 +201,7 @@ class HeartbeatsOfAll final : public SilentTransport {
   }
   std::optional<ReceivedMessage> poll() override {
     if (++last_ == size()) return std::nullopt;
-    return ReceivedMessage{last_, std::as_bytes(std::span(&message_, 1))};
+    return ReceivedMessage{last_, bytes_of(message_)};
   }
 
  private:

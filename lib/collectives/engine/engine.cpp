@@ -46,7 +46,7 @@ int spins_before_yield(const Transport& transport, int local_replicas) {
 }
 
 std::unique_ptr<Agreement> make_agreement(Transport& transport, ControlChannel& control) {
-  if (NodeGroup* const group = transport.node_group()) return std::make_unique<NodeAgreement>(*group);
+  if (NodeGroup* const group = transport.node_group()) return std::make_unique<NodeAgreement>(*group, true);
   return std::make_unique<MessageAgreement>(control, transport.local_group(), transport.rank(),
                                             transport.node_leaders());
 }

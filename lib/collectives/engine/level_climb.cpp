@@ -16,7 +16,7 @@ constexpr std::size_t bytes_beside_tag(std::size_t level) {
 
 }  // namespace
 
-LevelClimb::LevelClimb(NodeGroup& group) : group_(group) {
+LevelClimb::LevelClimb(NodeGroup& group, bool carries) : group_(group), carries_(carries) {
   const int rank = group.rank();
   std::size_t most_groups = 0;
   for (int level = 0; level < group.levels().count(); ++level) {
@@ -33,7 +33,7 @@ LevelClimb::LevelClimb(NodeGroup& group) : group_(group) {
 void LevelClimb::open(std::uint64_t tag, Operation& head, Arrival& arrival) {
   tag_ = tag;
   slot_ = ControlBlock::slot_of(tag);
-  data_ = head.carried();
+  data_ = carries_ ? head.carried() : nullptr;
   hash_ = head.descriptor().hash;
   level_ = 0;
   have_lines_come_ = true;

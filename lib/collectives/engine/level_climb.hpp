@@ -26,7 +26,8 @@ namespace lockstep::detail {
 /// One operation at a time. Not thread-safe: called under the engine's lock.
 class LevelClimb {
  public:
-  explicit LevelClimb(NodeGroup& group);
+  /// `carries`: the data of operations travels in the levels, if it is carried.
+  LevelClimb(NodeGroup& group, bool carries);
 
   /// The other ranks of this rank's group in level 0.
   [[nodiscard]] std::span<const int> neighbours() const noexcept { return neighbours_; }
@@ -53,6 +54,7 @@ class LevelClimb {
   void show(bool differs);
 
   NodeGroup& group_;
+  const bool carries_;
   std::vector<Level> levels_;
   std::vector<int> neighbours_;
   std::uint64_t tag_ = 0;

@@ -17,7 +17,7 @@ static_assert(sizeof(AgreementHeader) + most_carried_bytes <= most_message_bytes
 MessageAgreement::MessageAgreement(ControlChannel& control, NodeGroup* group, int rank,
                                    std::span<const int> node_leaders)
     : control_(control), group_(group), rank_(rank) {
-  if (group_ != nullptr) node_.emplace(*group_);
+  if (group_ != nullptr) node_.emplace(*group_, false);
   const auto leader_of = [&](int other) {
     return group_ == nullptr ? other : node_leaders[static_cast<std::size_t>(other)];
   };

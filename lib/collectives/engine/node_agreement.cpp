@@ -21,8 +21,8 @@ Descriptor descriptor_of(const ControlBlock& control_block, std::size_t slot) {
 
 }  // namespace
 
-NodeAgreement::NodeAgreement(NodeGroup& group) : group_(group) {
-  if (group.levels().count() > 1) climb_.emplace(group);
+NodeAgreement::NodeAgreement(NodeGroup& group, bool is_whole) : group_(group) {
+  if (group.levels().count() > 1) climb_.emplace(group, is_whole);
   std::vector<int> ranks;
   if (climb_) {
     ranks.assign(climb_->neighbours().begin(), climb_->neighbours().end());

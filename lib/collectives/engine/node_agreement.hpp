@@ -20,7 +20,9 @@ namespace lockstep::detail {
 
 class NodeAgreement final : public Agreement {
  public:
-  explicit NodeAgreement(NodeGroup& group);
+  /// `is_whole`: the ranks of the node are all ranks. If not, carried data travels between the nodes, and this
+  /// agreement carries none.
+  NodeAgreement(NodeGroup& group, bool is_whole);
 
   void enter_epoch(std::uint64_t epoch) noexcept override;
   [[nodiscard]] bool advance() override;

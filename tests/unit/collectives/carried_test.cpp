@@ -51,6 +51,16 @@ TEST_P(CarriedData, has_the_bits_of_data_that_follows_the_agreement) {
   }
 }
 
+/// The ranks of such a node agree in several levels, which carry none of the data between nodes.
+TEST_P(CarriedData, has_the_same_bits_on_nodes_of_many_ranks) {
+  NodeLayout layout;
+  for (int rank = 0; rank < 37; ++rank) {
+    layout.leaders.push_back(rank < 20 ? 0 : 20);
+    layout.replicas.push_back(1);
+  }
+  on_nodes(layout, {.carries = GetParam()}, [](Communicator& comm) { check_every_collective(comm); });
+}
+
 TEST_P(CarriedData, survives_mismatches_of_every_size) {
   for (const bool share_memory : {true, false}) {
     on_nodes({{0, 0, 2, 3, 3, 5}, {1, 1, 1, 1, 1, 1}}, {share_memory, GetParam()}, [](Communicator& comm) {

@@ -84,7 +84,7 @@ TEST(ControlQueues, deliver_what_a_rank_has_posted_before_it_left) {
   node.queues[0].reset();
   node.groups[0].reset();
   EXPECT_EQ(next(*node.queues[1]), "0: last words");
-  node.queues[1]->post(0, bytes_of("nobody reads this"));
+  node.queues[1]->post(0, bytes_of("no rank reads this"));
 }
 
 TEST(ControlQueues, deliver_nothing_to_a_rank_that_has_left) {

@@ -44,7 +44,7 @@ class Sent final : public lockstep::test::SilentTransport {
 };
 
 // make_corpus.py has these numbers
-static_assert(sizeof(ControlMessage) == 1504 && offsetof(ControlMessage, traced) == 28 &&
+static_assert(sizeof(ControlMessage) == 1520 && offsetof(ControlMessage, traced) == 28 &&
               offsetof(ControlMessage, failure) == 72 && offsetof(ControlMessage, summary) == 640);
 static_assert(offsetof(FailureRecord, text) == 82 && static_cast<int>(ControlKind::withdrawal) == 10);
 

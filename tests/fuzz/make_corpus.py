@@ -70,12 +70,12 @@ def header(epoch, sequence, data=b''):
 
 def control(kind, epoch, sequence, awaited=(), code=5, ends=0, text=b''):
     """A ControlMessage there; its size depends on its kind (bytes_of)."""
-    message = bytearray(1504)
+    message = bytearray(1520)
     struct.pack_into('<IIQq', message, 0, kind, 0, epoch, sequence)
     struct.pack_into('<i8i', message, 28, -1, *(tuple(awaited) + (-1,) * 8)[:8])
     struct.pack_into('<qiiBB', message, 72, sequence, 1, -1, code, ends)
     message[72 + 82:72 + 82 + len(text)] = text
-    return bytes(message[:{2: 72, 8: 72, 1: 1504, 7: 1504}.get(kind, 640)])
+    return bytes(message[:{2: 72, 8: 72, 1: 1520, 7: 1520}.get(kind, 640)])
 
 
 def sent(*messages):

@@ -52,7 +52,8 @@ T integer(const Json& object, const char* name) {
 
 std::vector<int> integers(const Json& object, const char* name) {
   std::vector<int> values;
-  for (const Json& each : object.at(name)) values.push_back(lockstep::detail::json_integer<int>(each, name));
+  for (const Json& each : object.at(name).get_ref<const Json::array_t&>())
+    values.push_back(lockstep::detail::json_integer<int>(each, name));
   return values;
 }
 

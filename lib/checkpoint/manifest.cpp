@@ -17,10 +17,8 @@
 
 #include <algorithm>
 #include <concepts>
-#include <limits>
 #include <numeric>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 namespace lockstep::detail {

@@ -56,7 +56,8 @@ void take_group(const Json& json, RankTrace& trace) {
                      {},
                      integer<int>(json, "rank"),
                      integer<int>(json, "size")};
-  for (const Json& rank : json.at("job_ranks")) group.job_ranks.push_back(json_integer<int>(rank, "job_ranks"));
+  for (const Json& rank : json.at("job_ranks").get_ref<const Json::array_t&>())
+    group.job_ranks.push_back(json_integer<int>(rank, "job_ranks"));
   trace.groups.emplace_back().group = std::move(group);
 }
 

@@ -165,7 +165,7 @@ class Transport {
   /// no further call. Messages inside a node leave at once, unless shared memory is full.
   [[nodiscard]] virtual bool all_posted_left() { return true; }
   /// Says that each of `sources` will send a last message to this rank; a rank that is there twice, two of them. Until
-  /// these messages have arrived, `close` keeps the resources by which they are received.
+  /// these messages have arrived, `close` keeps the resources of the backend by which they are received.
   virtual void expect_last_messages(std::span<const int> sources) noexcept { static_cast<void>(sources); }
   /// The next message from any rank; none if no message has arrived.
   [[nodiscard]] virtual std::optional<ReceivedMessage> poll() = 0;

@@ -7,6 +7,7 @@
 #include <lockstep/device/arena.hpp>
 
 #include "cluster/place.hpp"
+#include "transport/shm/control_queues.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <atomic>
@@ -81,8 +82,10 @@ bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members
     blocks.push_back({&ends.back()->control_block, nullptr, 0});
   }
   // never freed, as the ends
-  blocks[static_cast<std::size_t>(rank)].control_block->queues.value =
-      reinterpret_cast<std::uintptr_t>(new ControlQueueEnds[members.size()]);
+  auto* const queues = static_cast<std::byte*>(
+      ::operator new(ControlQueueMemory::bytes(members.size()), std::align_val_t{control_block_alignment}));
+  ControlQueueMemory::begin(queues, members.size());
+  blocks[static_cast<std::size_t>(rank)].control_block->queues.value = reinterpret_cast<std::uintptr_t>(queues);
   std::vector<NodePlace> places;
   for (const NodeIntroduction& member : members) places.push_back(member.place);
   parts_->group = std::make_unique<SimulatedGroup>(rank, std::move(blocks), std::make_shared<const Levels>(places),

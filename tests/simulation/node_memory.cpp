@@ -6,6 +6,7 @@
 #include "base/processor.hpp"
 #include "races/races.hpp"
 #include "simulation/allocations.hpp"
+#include "transport/shm/control_queues.hpp"
 #include "virtual_time/virtual_time.hpp"
 
 #include <sys/mman.h>
@@ -101,12 +102,10 @@ NodeMemories::NodeMemories(int ranks)
   virtual_time::has_views(views_, bytes_of_view(), ranks_.size());
   for (int rank = 0; rank < ranks; ++rank) {
     auto* const block = new (view(rank, rank)) detail::ControlBlock;  // at offset 0, which is the address of no buffer
-    for (int other = 0; other < ranks; ++other)
-      new (view(rank, rank) + sizeof(*block) + static_cast<std::size_t>(other) * sizeof(detail::ControlQueueEnds))
-          detail::ControlQueueEnds;
+    detail::ControlQueueMemory::begin(view(rank, rank) + sizeof(*block), ranks_.size());
     block->queues.value = sizeof(*block);
-    const std::size_t begin = detail::round_up(
-        sizeof(*block) + static_cast<std::size_t>(ranks) * sizeof(detail::ControlQueueEnds), page_bytes);
+    const std::size_t begin =
+        detail::round_up(sizeof(*block) + detail::ControlQueueMemory::bytes(ranks_.size()), page_bytes);
     ranks_[static_cast<std::size_t>(rank)].free = {{begin, bytes_of_rank - begin}};
   }
   all_memories().push_back(this);

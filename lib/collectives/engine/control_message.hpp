@@ -110,7 +110,7 @@ struct ControlMessage {
   std::uint32_t round = 0;  // in a summary: its round; in a heartbeat: the sender's progress in the operation
   std::uint64_t epoch = 0;
   std::int64_t sequence = 0;
-  // In a heartbeat: see ControlChannel::Heartbeat.
+  // In a heartbeat: see ControlChannel::Heartbeat; in a status, `awaited`.
   bool is_probe = false;
   std::int32_t traced = -1;
   static constexpr std::size_t most_awaited = 8;

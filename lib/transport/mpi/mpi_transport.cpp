@@ -69,7 +69,7 @@ class MpiTransport final : public Transport {
   void close() noexcept override {
     if (std::exchange(is_closed_, true) || !mpi::is_active()) return;
     // a failure is sent to all ranks, so it may be in flight until each rank has sent its last message
-    const bool is_told_by_all = !has_failed_ || !inbox_ || is_told_by_all_;
+    const bool is_told_by_all = !has_failed_ || is_told_by_all_;
     const bool clean = drain_outgoing() && slots_in_use_ == 0 && !has_stale_transfers_ && is_told_by_all;
     try {
       if (clean) {

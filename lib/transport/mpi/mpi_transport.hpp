@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transport over MPI point-to-point messages: Isend and Irecv, MPI-3.1 calls only.
+// Transport over MPI point-to-point messages: Isend and Irecv, MPI-3.1 calls only. Messages between ranks of a node
+// that share memory go through the queues of shm/control_queues.
 
 #pragma once
 

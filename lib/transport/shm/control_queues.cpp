@@ -10,14 +10,21 @@
 
 namespace lockstep::detail {
 
+void ControlQueueMemory::begin(std::byte* memory, std::size_t members) noexcept {
+  for (std::size_t member = 0; member < members; ++member)
+    new (memory + member * sizeof(ControlQueueEnds)) ControlQueueEnds;
+}
+
 ControlQueues::ControlQueues(NodeGroup& group)
     : group_(group), outgoing_(static_cast<std::size_t>(group.size())), incoming_(outgoing_.size()) {
-  const std::size_t bytes = outgoing_.size() * sizeof(ControlQueueEnds);
-  const auto queues_of = [&](int member) {
+  const auto memory_of = [&](int member) {
     const auto address = static_cast<NodeAddress>(group.control_block(member).queues.value.load());
-    return reinterpret_cast<ControlQueueEnds*>(group.resolve(member, address, bytes));
+    return group.resolve(member, address, ControlQueueMemory::bytes(outgoing_.size()));
   };
+  const auto queues_of = [&](int member) { return reinterpret_cast<ControlQueueEnds*>(memory_of(member)); };
   ControlQueueEnds* const own = queues_of(group.rank());
+  add_spares(memory_of(group.rank()) + ControlQueueMemory::offset_of_blocks(outgoing_.size()),
+             ControlQueueMemory::blocks);
   for (int member = 0; member < group.size(); ++member) {
     const auto at = static_cast<std::size_t>(member);
     if (member == group.rank()) continue;
@@ -102,13 +109,17 @@ bool ControlQueues::have_spares(std::size_t count) {
   while (spares_ < count) {
     std::byte* const memory = group_.keep(blocks_at_once * sizeof(Block));
     if (memory == nullptr) return false;
-    for (std::size_t k = 0; k < blocks_at_once; ++k) {
-      Block* const block = new (memory + k * sizeof(Block)) Block;
-      block->following = std::exchange(spare_, block);
-      ++spares_;
-    }
+    add_spares(memory, blocks_at_once);
   }
   return true;
+}
+
+void ControlQueues::add_spares(std::byte* memory, std::size_t count) noexcept {
+  for (std::size_t k = 0; k < count; ++k) {
+    Block* const block = new (memory + k * sizeof(Block)) Block;
+    block->following = std::exchange(spare_, block);
+    ++spares_;
+  }
 }
 
 ControlQueues::Block* ControlQueues::new_block(std::span<const std::byte> part, bool is_continued) noexcept {

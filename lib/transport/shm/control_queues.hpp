@@ -38,6 +38,21 @@ struct ControlQueueBlock {
 };
 static_assert(sizeof(ControlQueueBlock) == ControlQueueBlock::total_bytes);
 
+/// The memory of the queues of one rank, for whose address ControlBlock::queues has a word: the ends of the queue to
+/// each of `members` ranks, and some blocks, so that a rank can send a message when the arena is full. It is aligned as
+/// a control block, and consists of whole pages of the arena, so that it never becomes private together with a tensor.
+struct ControlQueueMemory {
+  static constexpr std::size_t blocks = 6;  // with the ends for two ranks and an alignment, a page of the usual size
+  [[nodiscard]] static constexpr std::size_t offset_of_blocks(std::size_t members) noexcept {
+    return members * sizeof(ControlQueueEnds);
+  }
+  [[nodiscard]] static constexpr std::size_t bytes(std::size_t members) noexcept {
+    return offset_of_blocks(members) + blocks * sizeof(ControlQueueBlock);
+  }
+  /// Makes the ends. The blocks are made by the rank itself.
+  static void begin(std::byte* memory, std::size_t members) noexcept;
+};
+
 /// The messages of one endpoint. Not thread-safe: called under the engine's lock. The group must outlive this object.
 class ControlQueues {
  public:
@@ -76,6 +91,7 @@ class ControlQueues {
     std::vector<std::byte> message;  // the parts that have been taken of a message that is continued
   };
 
+  void add_spares(std::byte* memory, std::size_t count) noexcept;
   bool put(Outgoing& out, std::span<const std::byte> message);
   bool flush(Outgoing& out);
   void remove_taken(Outgoing& out) noexcept;

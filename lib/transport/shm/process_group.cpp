@@ -9,6 +9,7 @@
 #include "base/processor.hpp"
 #include "device/host/arena.hpp"
 #include "device/host/memory_resources.hpp"
+#include "transport/shm/control_queues.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ std::size_t whole_pages(std::size_t bytes) { return std::max(bytes + control_blo
 
 /// Memory for the queues of one member of a group of `size`; empty if the arena is full.
 NodeMemory memory_of_queues(std::size_t size) {
-  const std::size_t bytes = whole_pages(size * sizeof(ControlQueueEnds));
+  const std::size_t bytes = whole_pages(ControlQueueMemory::bytes(size));
   void* const block = Arena::of_this_process().allocate(bytes);
   return block == nullptr ? NodeMemory() : NodeMemory(block, bytes, free_in_arena);
 }
@@ -223,7 +224,7 @@ bool ProcessGroupOffer::open_queues(const NodeIntroduction& own, std::size_t mem
   }
   const auto begin = static_cast<std::size_t>(memory.data() - base);
   const std::size_t queues = begin + control_block_offset(begin);
-  for (std::size_t k = 0; k < members; ++k) new (base + queues + k * sizeof(ControlQueueEnds)) ControlQueueEnds;
+  ControlQueueMemory::begin(base + queues, members);
   reinterpret_cast<ControlBlock*>(base + own.control_block)->queues.value = queues;
   return true;
 }

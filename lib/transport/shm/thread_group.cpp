@@ -3,11 +3,11 @@
 //
 // A node group whose members are threads of one process.
 
+#include "transport/shm/control_queues.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <new>
 
 namespace lockstep::detail {
@@ -21,12 +21,15 @@ struct Shared {
       : control_blocks(static_cast<std::size_t>(size)),
         departures(static_cast<std::size_t>(size)),
         of_closed_ends(static_cast<std::size_t>(size)) {
+    const std::size_t bytes = ControlQueueMemory::bytes(control_blocks.size());
     for (ControlBlock& control_block : control_blocks) {
-      control_block.queues.value = reinterpret_cast<std::uintptr_t>(queues.emplace_back(control_blocks.size()).data());
+      queues.emplace_back(::operator new(bytes, std::align_val_t{control_block_alignment}), bytes, free_on_heap);
+      ControlQueueMemory::begin(queues.back().data(), control_blocks.size());
+      control_block.queues.value = reinterpret_cast<std::uintptr_t>(queues.back().data());
     }
   }
   std::vector<ControlBlock> control_blocks;
-  std::deque<std::vector<ControlQueueEnds>> queues;  // by sender
+  std::vector<NodeMemory> queues;  // by sender
   std::vector<std::atomic<Departure>> departures;
   std::vector<MemoryOfGroup> of_closed_ends;  // by rank
 };

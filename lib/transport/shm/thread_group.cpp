@@ -22,6 +22,7 @@ struct Shared {
         departures(static_cast<std::size_t>(size)),
         of_closed_ends(static_cast<std::size_t>(size)) {
     const std::size_t bytes = ControlQueueMemory::bytes(control_blocks.size());
+    queues.reserve(control_blocks.size());
     for (ControlBlock& control_block : control_blocks) {
       queues.emplace_back(::operator new(bytes, std::align_val_t{control_block_alignment}), bytes, free_on_heap);
       ControlQueueMemory::begin(queues.back().data(), control_blocks.size());

@@ -158,8 +158,7 @@ struct ControlBlock {
   /// ranks of the node.
   struct alignas(control_block_alignment) Verdict {
     std::atomic<std::uint64_t> tag{0};
-    LooseWord<std::uint64_t>
-        result;  ///< NodeAddress of the result, if the ranks agree on an operation that carries data
+    LooseWord<std::uint64_t> result;  ///< NodeAddress of the result of an operation that carries data
     std::uint32_t agree = 0;
     std::array<std::byte, verdict_bytes> summary;  ///< set if the ranks disagree
   };

@@ -167,10 +167,11 @@ class LoopbackTransport final : public Transport {
   LoopbackTransport(std::shared_ptr<Hub> hub, int rank)
       : hub_(std::move(hub)), rank_(rank), group_(hub_->take_group(rank)) {
     if (!group_ || group_->size() == 1) return;
-    queues_ = std::make_unique<ControlQueues>(*group_);
+    std::vector<int> here;
     for (int other = 0; other < size(); ++other) {
-      if (leader(other) == leader(rank_)) here_.push_back(other);
+      if (leader(other) == leader(rank_)) here.push_back(other);
     }
+    queues_ = std::make_unique<ControlQueues>(*group_, std::move(here));
   }
 
   int rank() const noexcept override { return rank_; }
@@ -210,11 +211,7 @@ class LoopbackTransport final : public Transport {
 
   void post(int target, std::span<const std::byte> message) override {
     LOCKSTEP_CHECK(message.size() <= most_message_bytes);
-    if (const auto here = std::lower_bound(here_.begin(), here_.end(), target);
-        here != here_.end() && *here == target) {
-      queues_->post(static_cast<int>(here - here_.begin()), message);
-      return;
-    }
+    if (queues_ && queues_->reach(target)) return queues_->post(target, message);
     Hub::Inbox& inbox = hub_->inbox(target);
     Sent copy = hub_->send(rank_, target, message);
     const MutexLock lock(inbox.mutex);
@@ -223,8 +220,7 @@ class LoopbackTransport final : public Transport {
 
   std::optional<ReceivedMessage> poll() override {
     if (queues_) {
-      if (const auto message = queues_->poll())
-        return ReceivedMessage{here_[static_cast<std::size_t>(message->member)], message->bytes};
+      if (const auto message = queues_->poll()) return ReceivedMessage{message->source, message->bytes};
     }
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const MutexLock lock(inbox.mutex);
@@ -377,7 +373,6 @@ class LoopbackTransport final : public Transport {
   int rank_;
   std::unique_ptr<NodeGroup> group_;
   std::unique_ptr<ControlQueues> queues_;  // to the other ranks of the node; null if there are none, or no group
-  std::vector<int> here_;                  // the ranks of the node, if there are queues
   std::uint64_t epoch_ = 0;
   std::uint64_t last_split_ = 0;
   PendingReceives receives_;

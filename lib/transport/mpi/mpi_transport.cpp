@@ -52,10 +52,7 @@ class MpiTransport final : public Transport {
     }
     free_silent_ends();
     if (nodes_ > 1) note_other_nodes();
-    if (group_ && group_->size() > 1) {
-      queues_ = std::make_unique<ControlQueues>(*group_);
-      here_ = ranks_.ranks_here();
-    }
+    if (group_ && group_->size() > 1) queues_ = std::make_unique<ControlQueues>(*group_, ranks_.ranks_here());
     if (group_ && nodes_ == 1) return;  // all messages are in the queues
     const auto lock = mpi::serialize();
     inbox_ = std::make_unique<Inbox>(comm_, tags_.of_messages(), number_);
@@ -152,14 +149,13 @@ class MpiTransport final : public Transport {
   }
   void expect_last_messages(std::span<const int> sources) noexcept override {
     last_messages_ = static_cast<int>(
-        std::count_if(sources.begin(), sources.end(), [this](int source) { return place_here(source) < 0; }));
+        std::count_if(sources.begin(), sources.end(), [this](int source) { return !has_queue_to(source); }));
     is_told_by_all_ = static_cast<int>(sources.size()) == size() - 1;
   }
 
   std::optional<ReceivedMessage> poll() override {
     if (queues_) {
-      if (const auto message = queues_->poll())
-        return ReceivedMessage{here_[static_cast<std::size_t>(message->member)], message->bytes};
+      if (const auto message = queues_->poll()) return ReceivedMessage{message->source, message->bytes};
     }
     const auto lock = mpi::serialize();
     // only in some calls, because dropping stale messages is not urgent
@@ -271,11 +267,7 @@ class MpiTransport final : public Transport {
     return *found;
   }
 
-  /// The index in the node group of `rank`, of which this rank has queues; -1 if it has none. Never this rank.
-  [[nodiscard]] int place_here(int rank) const {
-    const auto found = std::lower_bound(here_.begin(), here_.end(), rank);
-    return found == here_.end() || *found != rank ? -1 : static_cast<int>(found - here_.begin());
-  }
+  [[nodiscard]] bool has_queue_to(int rank) const { return queues_ && queues_->reach(rank); }
 
   /// A program's own messages may be under way while this rank waits for others, which may wait for these messages.
   void let_mpi_work() {
@@ -285,10 +277,7 @@ class MpiTransport final : public Transport {
 
   void post(const WireHead& head, std::span<const std::byte> message, int target) {
     LOCKSTEP_CHECK(message.size() <= most_message_bytes);
-    if (const int place = place_here(target); place >= 0) {
-      queues_->post(place, message);
-      return;
-    }
+    if (has_queue_to(target)) return queues_->post(target, message);
     const auto lock = mpi::serialize();
     forget_complete();
     Outgoing& out = outgoing_.emplace_back();
@@ -458,7 +447,6 @@ class MpiTransport final : public Transport {
   bool is_closed_ = false;
   std::unique_ptr<NodeGroup> group_;
   std::unique_ptr<ControlQueues> queues_;  // to the other ranks of the node; null if there are none, or no group
-  std::vector<int> here_;                  // the ranks of the node, if there are queues
   int last_messages_ = 0;          // number of last messages to receive before the context and the tags are freed
   bool is_told_by_all_ = false;    // whether all other ranks send last messages
   std::unique_ptr<Inbox> inbox_;   // null if all other ranks are in `queues_`

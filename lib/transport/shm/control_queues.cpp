@@ -15,8 +15,8 @@ void ControlQueueMemory::begin(std::byte* memory, std::size_t members) noexcept 
     new (memory + member * sizeof(ControlQueueEnds)) ControlQueueEnds;
 }
 
-ControlQueues::ControlQueues(NodeGroup& group)
-    : group_(group), outgoing_(static_cast<std::size_t>(group.size())), incoming_(outgoing_.size()) {
+ControlQueues::ControlQueues(NodeGroup& group, std::vector<int> ranks)
+    : group_(group), ranks_(std::move(ranks)), outgoing_(ranks_.size()), incoming_(ranks_.size()) {
   const auto memory_of = [&](int member) {
     const auto address = static_cast<NodeAddress>(group.control_block(member).queues.value.load());
     return group.resolve(member, address, ControlQueueMemory::bytes(outgoing_.size()));
@@ -34,8 +34,14 @@ ControlQueues::ControlQueues(NodeGroup& group)
   }
 }
 
-void ControlQueues::post(int member, std::span<const std::byte> message) {
-  Outgoing& out = outgoing_[static_cast<std::size_t>(member)];
+/// -1 if `rank` is no member.
+int ControlQueues::member_of(int rank) const {
+  const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), rank);
+  return found == ranks_.end() || *found != rank ? -1 : static_cast<int>(found - ranks_.begin());
+}
+
+void ControlQueues::post(int rank, std::span<const std::byte> message) {
+  Outgoing& out = outgoing_[static_cast<std::size_t>(member_of(rank))];
   if (flush(out) && put(out, message)) return;
   out.waiting.emplace_back(message.begin(), message.end());
   is_any_waiting_ = true;
@@ -140,7 +146,7 @@ std::optional<ControlQueues::Message> ControlQueues::poll() {
   for (std::size_t count = 0; count < incoming_.size(); ++count) {
     const std::size_t member = next_;
     if (incoming_[member].ends != nullptr && take(static_cast<int>(member), incoming_[member]))
-      return Message{static_cast<int>(member), received_};
+      return Message{ranks_[member], received_};
     next_ = (next_ + 1) % incoming_.size();
   }
   return std::nullopt;

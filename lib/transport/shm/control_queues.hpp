@@ -56,19 +56,22 @@ struct ControlQueueMemory {
 /// The messages of one endpoint. Not thread-safe: called under the engine's lock. The group must outlive this object.
 class ControlQueues {
  public:
-  explicit ControlQueues(NodeGroup& group);
+  /// `ranks` are those of the members of `group` in the group of the caller, in ascending order.
+  ControlQueues(NodeGroup& group, std::vector<int> ranks);
   ControlQueues(const ControlQueues&) = delete;
   ControlQueues& operator=(const ControlQueues&) = delete;
 
-  /// Sends a copy of `message` to `member`, which is another rank, and wakes the ranks that sleep. If the arena is
+  /// Whether `rank` is a member.
+  [[nodiscard]] bool reach(int rank) const { return member_of(rank) >= 0; }
+  /// Sends a copy of `message` to `rank`, which is another member, and wakes the ranks that sleep. If the arena is
   /// full, the copy waits in this process until a later call of `post`, `poll` or `have_left`. If another allocation
   /// fails, throws std::bad_alloc, and nothing is sent.
-  void post(int member, std::span<const std::byte> message);
+  void post(int rank, std::span<const std::byte> message);
   /// Whether no message waits in this process.
   [[nodiscard]] bool have_left();
 
   struct Message {
-    int member;                        ///< the sender
+    int source;                        ///< a rank
     std::span<const std::byte> bytes;  ///< valid until the next call of `poll`
   };
   /// The next message of any member; none if no message has arrived, or if this rank has left the group. Messages of
@@ -91,6 +94,7 @@ class ControlQueues {
     std::vector<std::byte> message;  // the parts that have been taken of a message that is continued
   };
 
+  [[nodiscard]] int member_of(int rank) const;
   void add_spares(std::byte* memory, std::size_t count) noexcept;
   bool put(Outgoing& out, std::span<const std::byte> message);
   bool flush(Outgoing& out);
@@ -100,6 +104,7 @@ class ControlQueues {
   bool take(int member, Incoming& in);
 
   NodeGroup& group_;
+  const std::vector<int> ranks_;    // by member
   std::vector<Outgoing> outgoing_;  // by member; unused for this rank
   std::vector<Incoming> incoming_;  // by member
   Block* spare_ = nullptr;          // blocks that are in no queue

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,12 +36,18 @@ std::string next(ControlQueues& queues) {
   const auto message = queues.poll();
   if (!message) return "none";
   const auto* const text = reinterpret_cast<const char*>(message->bytes.data());
-  return std::to_string(message->member) + ": " + std::string(text, message->bytes.size());
+  return std::to_string(message->source) + ": " + std::string(text, message->bytes.size());
+}
+
+std::vector<int> members_of(const NodeGroup& group) {
+  std::vector<int> members(static_cast<std::size_t>(group.size()));
+  std::iota(members.begin(), members.end(), 0);
+  return members;
 }
 
 struct Node {
   explicit Node(int size) : groups(make_thread_groups(size)) {
-    for (const auto& group : groups) queues.push_back(std::make_unique<ControlQueues>(*group));
+    for (const auto& group : groups) queues.push_back(std::make_unique<ControlQueues>(*group, members_of(*group)));
   }
   std::vector<std::unique_ptr<NodeGroup>> groups;
   std::vector<std::unique_ptr<ControlQueues>> queues;
@@ -62,6 +69,15 @@ TEST(ControlQueues, deliver_the_messages_of_each_rank_in_order) {
   EXPECT_EQ(next(*node.queues[2]), "1: c");
   EXPECT_EQ(next(*node.queues[1]), "0: for 1");
   EXPECT_EQ(next(*node.queues[0]), "none");
+}
+
+TEST(ControlQueues, are_those_of_the_ranks_of_the_node) {
+  const auto groups = make_thread_groups(2);
+  ControlQueues third(*groups[0], {3, 7});
+  ControlQueues seventh(*groups[1], {3, 7});
+  for (int rank = 0; rank < 9; ++rank) EXPECT_EQ(third.reach(rank), rank == 3 || rank == 7) << rank;
+  third.post(7, bytes_of("a"));
+  EXPECT_EQ(next(seventh), "3: a");
 }
 
 TEST(ControlQueues, deliver_messages_that_are_larger_than_a_block) {
@@ -117,11 +133,11 @@ TEST(ControlQueues, pass_many_messages_between_threads) {
         std::this_thread::yield();
         continue;
       }
-      int& expected = received[static_cast<std::size_t>(message->member)];
+      int& expected = received[static_cast<std::size_t>(message->source)];
       const std::vector<int> all(expected % 7 == 0 ? 3000 : 1, expected);
       const auto bytes = std::as_bytes(std::span(all));
       if (!std::equal(message->bytes.begin(), message->bytes.end(), bytes.begin(), bytes.end())) {
-        ADD_FAILURE() << "message " << expected << " of " << message->member << " to " << rank;
+        ADD_FAILURE() << "message " << expected << " of " << message->source << " to " << rank;
         has_failed = true;
       }
       ++expected;
@@ -140,7 +156,7 @@ struct Processes {
       if (!offers[rank].open(static_cast<int>(rank), members)) return;
     }
     for (ProcessGroupOffer& offer : offers) groups.push_back(offer.take());
-    for (const auto& group : groups) queues.push_back(std::make_unique<ControlQueues>(*group));
+    for (const auto& group : groups) queues.push_back(std::make_unique<ControlQueues>(*group, members_of(*group)));
   }
   std::array<ProcessGroupOffer, 2> offers{ProcessGroupOffer(true), ProcessGroupOffer(true)};
   std::vector<std::unique_ptr<NodeGroup>> groups;
@@ -193,8 +209,8 @@ TEST(ControlQueues, keep_messages_until_the_arena_has_memory_for_them) {
   const auto groups = make_thread_groups(2);
   bool is_full = true;
   GroupWithArena group({{&groups[0]->control_block(0)}, {&groups[0]->control_block(1)}}, is_full);
-  ControlQueues sender(group);
-  ControlQueues receiver(*groups[1]);
+  ControlQueues sender(group, {0, 1});
+  ControlQueues receiver(*groups[1], {0, 1});
   const std::string first(2 * ControlQueueBlock::capacity, 'x');
   sender.post(1, bytes_of(first));  // the first messages need no memory
   EXPECT_TRUE(next(receiver) == "0: " + first);

@@ -34,7 +34,7 @@ ControlQueues::ControlQueues(NodeGroup& group, std::vector<int> ranks)
   }
 }
 
-/// -1 if `rank` is no member.
+/// -1 if `rank` is not a member.
 int ControlQueues::member_of(int rank) const {
   const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), rank);
   return found == ranks_.end() || *found != rank ? -1 : static_cast<int>(found - ranks_.begin());

@@ -23,10 +23,11 @@ namespace lockstep::detail {
 namespace {
 
 // LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first used; LOCKSTEP_MPI by the drop-in, in MPI_Init
-constexpr std::array<std::string_view, 11> known_names{
+constexpr std::array<std::string_view, 15> known_names{
     "LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER", "LOCKSTEP_RADICES",  "LOCKSTEP_ALLOW_SINGLETON",
     "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",  "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS",
-    "LOCKSTEP_TRACE",         "LOCKSTEP_MPI",   "LOCKSTEP_HASH_LOG"};
+    "LOCKSTEP_TRACE",         "LOCKSTEP_MPI",   "LOCKSTEP_HASH_LOG", "LOCKSTEP_TRANSPORT",
+    "LOCKSTEP_INTERFACE",     "LOCKSTEP_PORTS", "LOCKSTEP_ADDRESS"};
 
 std::optional<std::string_view> variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -84,6 +85,16 @@ void read_recorder(std::string_view text, Settings& settings) {
   if (has_directory) settings.recorder_directory = text.substr(comma + 1);
 }
 
+void read_ports(std::string_view text, Settings& settings) {
+  const char* const end = text.data() + text.size();
+  const auto [dash, first_error] = std::from_chars(text.data(), end, settings.first_port);
+  const bool has_dash = first_error == std::errc() && dash != end && *dash == '-';
+  const auto [last, error] = std::from_chars(has_dash ? dash + 1 : end, end, settings.last_port);
+  const bool is_right = has_dash && error == std::errc() && last == end && settings.first_port > 0;
+  if (!is_right || settings.last_port < settings.first_port)
+    throw_error(Code::invalid_argument, "LOCKSTEP_PORTS=\"{}\": expected a range of ports such as 20000-20100", text);
+}
+
 /// The value of a variable that names a file or a directory; empty if the variable is not set.
 std::string path_in(const char* name, std::string_view what) {
   const char* const value = std::getenv(name);
@@ -118,6 +129,14 @@ Settings settings_from_environment() {
   if (const auto text = variable("LOCKSTEP_SHARED_MEMORY")) {
     settings.share_memory = read_switch("LOCKSTEP_SHARED_MEMORY", *text);
   }
+  if (const auto text = variable("LOCKSTEP_TRANSPORT")) {
+    if (*text != "mpi" && *text != "tcp")
+      throw_error(Code::invalid_argument, "LOCKSTEP_TRANSPORT=\"{}\": expected mpi or tcp", *text);
+    settings.uses_tcp = *text == "tcp";
+  }
+  if (const auto text = variable("LOCKSTEP_INTERFACE")) settings.tcp_interface = *text;
+  if (const auto text = variable("LOCKSTEP_ADDRESS")) settings.tcp_address = *text;
+  if (const auto text = variable("LOCKSTEP_PORTS")) read_ports(*text, settings);
   if (const auto text = variable("LOCKSTEP_RECORDER")) read_recorder(*text, settings);
   settings.metrics_file = path_in("LOCKSTEP_METRICS", "the name of a file, such as metrics.jsonl or metrics.prom");
   settings.trace_directory = path_in("LOCKSTEP_TRACE", "the name of a directory, such as trace");

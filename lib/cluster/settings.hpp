@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,11 @@ struct Settings {
   bool force_canonical_order = false;
   bool allow_singleton = false;
   bool share_memory = true;
+  bool uses_tcp = false;
+  std::string tcp_interface;  ///< empty: all
+  std::string tcp_address;    ///< empty: those of the interfaces
+  std::uint16_t first_port = 0;
+  std::uint16_t last_port = 0;
   std::size_t recorder_entries = 512;  ///< operations in the flight record of each communicator; 0: no recorder
   std::string recorder_directory;      ///< empty: a directory for temporary files
   std::string metrics_file;            ///< empty: no metrics
@@ -33,6 +39,10 @@ struct Settings {
 ///   LOCKSTEP_ORDER=canonical             reductions with Order::any use the canonical order
 ///   LOCKSTEP_RADICES=LIST                stages of all_reduce and of large reduces, as in schedule/radices.hpp
 ///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different nodes
+///   LOCKSTEP_TRANSPORT=mpi, tcp          what moves data between nodes
+///   LOCKSTEP_INTERFACE=NAME or SUBNET    the interfaces on which other ranks connect, with tcp
+///   LOCKSTEP_PORTS=FIRST-LAST            the ports on which a rank waits for them
+///   LOCKSTEP_ADDRESS=ADDRESS             the address to which they connect, where it is none of this host's
 ///   LOCKSTEP_RECORDER=ENTRIES[,DIRECTORY]  operations in the flight record of each communicator, and the directory
 ///                                        of its file; 0: no recorder
 ///   LOCKSTEP_METRICS=FILE                every rank writes metrics to FILE, with `.rankN` before the extension

@@ -11,6 +11,7 @@
 #include "base/processor.hpp"
 #include "transport/buffer.hpp"
 #include "transport/shm/node_group.hpp"
+#include "transport/tcp/address.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -36,6 +38,13 @@ struct ReceivedMessage {
 struct GroupIdentity {
   std::uint64_t number = 0;
   std::vector<int> job_ranks;  ///< for each rank, its rank in MPI_COMM_WORLD; empty if the ranks are threads
+};
+
+/// A rank that this rank cannot reach any more. It may live.
+struct LostRank {
+  int rank;
+  std::string why;  ///< "the connection has ended: Connection reset by peer"
+  bool has_left;    ///< it has ended its connections in an orderly way
 };
 
 /// The number of a transfer in progress. The numbers of completed transfers are reused.
@@ -59,6 +68,9 @@ struct Introduction {
   ProcessId process;
   AllowedCpus processors;
   NodeIntroduction node;
+  std::uint64_t wants_tcp = 0;  ///< 1 if data between nodes is to go over TCP
+  TcpIdentity tcp;              ///< empty if the rank cannot use TCP, or the other ranks know it from the parent
+  std::uint64_t token = 0;      ///< with TCP: random; that of the lowest rank of a group identifies the group
 };
 static_assert(std::is_trivially_copyable_v<Introduction>);
 
@@ -133,6 +145,8 @@ class Transport {
     const auto at = static_cast<std::size_t>(member);
     return at < processes().size() ? ProcessWatch::of(processes()[at]) : nullptr;
   }
+  /// The ranks whose connections to this rank have ended, and from which no message is left.
+  [[nodiscard]] virtual std::vector<LostRank> lost_ranks() { return {}; }
   /// The ranks known to finalize MPI without ever having made their endpoint of this group.
   [[nodiscard]] virtual std::span<const int> absent_ranks() { return {}; }
   /// The memory that all ranks share; null unless all ranks are on one node and can access each other's memory.

@@ -109,6 +109,22 @@ TEST(Creation, by_split_names_a_rank_that_is_late) {
   });
 }
 
+TEST(Creation, fails_on_all_ranks_if_they_have_different_transports) {
+  if (size() == 1) GTEST_SKIP() << "there is no other rank";
+  constexpr const char* name = "LOCKSTEP_TRANSPORT";
+  const char* const value = std::getenv(name);
+  const std::string before = value != nullptr ? value : "mpi";
+  if (is_last()) setenv(name, before == "tcp" ? "mpi" : "tcp", 1);
+  const OwnComm own;
+  const auto make = [&] { return communicator_from(own.get(), long_limit()); };
+  const auto error = thrown_by([&] { static_cast<void>(make()); });
+  setenv(name, before.c_str(), 1);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), Code::mismatch);
+  expect_all(error->what(), {"LOCKSTEP_TRANSPORT is", "on rank", "but not on rank 0"});
+  EXPECT_EQ(make().all_reduce(1, ReduceOp::sum, long_deadline()), size());
+}
+
 TEST(Creation, tells_in_which_operation_the_missing_rank_waits) {
   if (size() != 2) GTEST_SKIP() << "the case has two ranks";
   const Communicator world = world_communicator(long_limit());

@@ -44,6 +44,8 @@ void Presence::look(Clock::time_point now) {
     const auto known = std::find_if(gone_.begin(), gone_.end(), [&](const Gone& one) { return one.rank == gone.rank; });
     if (known != gone_.end()) {
       known->is_told = known->is_told || gone.is_told;
+      // its own message may come after the end of a connection
+      if (gone.has_left && !known->has_left) *known = std::move(gone);
       return;
     }
     std::erase_if(members_, [&](const Member& member) { return member.rank == gone.rank; });
@@ -57,6 +59,8 @@ void Presence::look(Clock::time_point now) {
   for (const int rank : transport_.absent_ranks()) {
     add({rank, true, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank), now});
   }
+  for (const LostRank& lost : transport_.lost_ranks())
+    add({lost.rank, lost.has_left, fmt::format("rank {}: {}", lost.rank, lost.why), now});
   std::erase_if(members_, [&](const Member& member) {
     auto found = state_of(member, now);
     if (!found) return false;

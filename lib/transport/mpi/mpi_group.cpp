@@ -7,6 +7,9 @@
 #include "base/log.hpp"
 #include "base/processor.hpp"
 #include "cluster/place.hpp"
+#include "transport/mpi/tcp_transport.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -74,8 +77,13 @@ std::unique_ptr<MpiGroup> MpiGroup::first_of(MpiRanks ranks, int leader) {
 }
 
 Introduction MpiGroup::introduction() const {
-  return {next_transport_number(), parent_.context->duplicates(), leader_, id_of_this_process(),
-          allowed_cpus(),          offer_.introduction()};
+  Introduction own{next_transport_number(), parent_.context->duplicates(), leader_, id_of_this_process(),
+                   allowed_cpus(),          offer_.introduction()};
+  own.wants_tcp = parent_.wants_tcp ? 1 : 0;
+  if (parent_.network == nullptr) return own;
+  if (parent_.peers.empty()) own.tcp = parent_.network->identity();
+  own.token = TcpNetwork::new_token();
+  return own;
 }
 
 void MpiGroup::join(std::span<const Introduction> all, std::span<const int> members) {
@@ -92,7 +100,39 @@ void MpiGroup::join(std::span<const Introduction> all, std::span<const int> memb
     ranks_.processes.push_back(other.process);
     if (other.processors == own) ranks_.on_same_processors.push_back(rank);
   }
+  learn_peers(all);
   open_memory(all);
+}
+
+/// All ranks of the group see the same, so that they agree on an error.
+void MpiGroup::learn_peers(std::span<const Introduction> all) {
+  const auto introduction_of = [&](int rank) -> const Introduction& {
+    return all[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])];
+  };
+  const bool are_known = !parent_.peers.empty();
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const Introduction& of_rank = introduction_of(rank);
+    if (of_rank.wants_tcp != introduction_of(0).wants_tcp) {
+      tcp_error_.emplace(
+          Code::mismatch,
+          fmt::format("LOCKSTEP_TRANSPORT is {} on rank {}, but not on rank 0; set it alike on all ranks",
+                      of_rank.wants_tcp != 0 ? "tcp" : "mpi", rank));
+    } else if (of_rank.wants_tcp != 0 && !are_known && of_rank.tcp.id == 0) {
+      tcp_error_.emplace(Code::unavailable,
+                         fmt::format("rank {} cannot use TCP between nodes; its log has the reason", rank));
+    }
+    if (tcp_error_) return;
+  }
+  if (!ranks_.wants_tcp) return;
+  ranks_.network = parent_.network;
+  ranks_.group_id = introduction_of(0).token;
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const int member = members_[static_cast<std::size_t>(rank)];
+    const bool is_own = rank == ranks_.rank;
+    ranks_.peers.push_back(are_known ? parent_.peers[static_cast<std::size_t>(member)]
+                           : is_own  ? -1
+                                     : ranks_.network->learn(introduction_of(rank).tcp));
+  }
 }
 
 void MpiGroup::choose_context(std::span<const int> members) {
@@ -104,6 +144,8 @@ void MpiGroup::choose_context(std::span<const int> members) {
   ranks_.rank = static_cast<int>(std::find(members.begin(), members.end(), parent_.rank) - members.begin());
   ranks_.share_memory = parent_.share_memory;
   ranks_.segment_bytes = parent_.segment_bytes;
+  ranks_.wants_tcp = parent_.wants_tcp;
+  ranks_.job_ranks = parent_.job_ranks;
   needs_context_ = parent_.is_job;
   ranks_.slot = needs_context_ || is_first_ ? 0 : 1;  // 1 stands for a slot that `vote` chooses
 }
@@ -165,6 +207,7 @@ bool MpiGroup::accept(std::span<const Vote> votes) {
         "duplicate, and all are in use; destroy some of these communicators",
         Tags::slots());
   }
+  if (tcp_error_) throw Error(*tcp_error_);
   if (!members_.empty()) decide_memory(votes);
   return true;
 }
@@ -205,6 +248,8 @@ std::unique_ptr<Transport> MpiGroup::take() {
     offer_.withdraw();
     return nullptr;
   }
+  const bool shares_all = group_ != nullptr && ranks_.nodes() == 1;
+  if (ranks_.wants_tcp && !shares_all) return make_tcp_transport(std::move(ranks_), number_, std::move(group_));
   return make_transport(std::move(ranks_), number_, std::move(group_));
 }
 

@@ -9,12 +9,16 @@
 
 #pragma once
 
+#include <lockstep/base/error.hpp>
+
 #include "transport/mpi/context.hpp"
+#include "transport/tcp/network.hpp"
 #include "transport/transport.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,7 +36,12 @@ struct MpiRanks {
   bool is_job = false;  ///< true for the transport of the job
   bool share_memory = true;
   std::size_t segment_bytes = 0;
-  std::vector<int> on_same_processors = {};  ///< see Transport::ranks_on_same_processors
+  std::vector<int> on_same_processors = {};                ///< see Transport::ranks_on_same_processors
+  std::shared_ptr<const std::vector<int>> job_ranks = {};  ///< of the ranks of `context`; null without TCP
+  bool wants_tcp = false;                                  ///< messages between nodes go over TCP
+  std::shared_ptr<TcpNetwork> network = {};                ///< null: this rank has none
+  std::vector<int> peers = {};                             ///< of the network, by member; empty: not known yet
+  std::uint64_t group_id = 0;                              ///< of the group in the network
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(context_ranks.size()); }
   [[nodiscard]] int nodes() const noexcept;
@@ -65,6 +74,7 @@ class MpiGroup final : public NewGroup {
 
  private:
   void choose_context(std::span<const int> members);
+  void learn_peers(std::span<const Introduction> all);
   void open_memory(std::span<const Introduction> all);
   void decide_memory(std::span<const Vote> votes);
 
@@ -80,7 +90,8 @@ class MpiGroup final : public NewGroup {
   std::unique_ptr<mpi::PendingDuplicate> duplicate_;
   int attempts_ = 0;
   bool has_slot_ = false;
-  bool has_opened_ = false;  // whether the memory of the ranks of this node is mapped
+  std::optional<Error> tcp_error_;  // why data cannot go over TCP; the same on all ranks
+  bool has_opened_ = false;         // whether the memory of the ranks of this node is mapped
   std::unique_ptr<NodeGroup> group_;
 };
 

@@ -10,12 +10,11 @@
 #include "base/never_destroyed.hpp"
 #include "bindings/mpi/mpi.hpp"
 #include "bindings/mpi/pending.hpp"
-#include "cluster/end_of_job.hpp"
 #include "transport/mpi/context.hpp"
+#include "transport/mpi/group_end.hpp"
 #include "transport/mpi/inbox.hpp"
 #include "transport/mpi/mpi_group.hpp"
 #include "transport/mpi/stale_transfers.hpp"
-#include "transport/shm/control_queues.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -33,17 +32,14 @@
 namespace lockstep::detail {
 namespace {
 
-class MpiTransport final : public Transport {
+class MpiTransport final : public GroupEnd {
  public:
   MpiTransport(MpiRanks ranks, std::uint64_t number, std::unique_ptr<NodeGroup> group)
-      : ranks_(std::move(ranks)),
+      : GroupEnd(std::move(ranks), number, std::move(group)),
         comm_(ranks_.context->comm()),
-        nodes_(ranks_.nodes()),
         thread_level_(mpi::thread_level()),
-        number_(number),
         tags_(number, ranks_.slot),
-        transfer_tag_(tags_.of_transfers(0)),
-        group_(std::move(group)) {
+        transfer_tag_(tags_.of_transfers(0)) {
     if (ranks_.slot != 0) {
       by_context_rank_.resize(ranks_.context_ranks.size());
       std::iota(by_context_rank_.begin(), by_context_rank_.end(), 0);
@@ -51,8 +47,6 @@ class MpiTransport final : public Transport {
                 [this](int a, int b) { return context_rank(a) < context_rank(b); });
     }
     free_silent_ends();
-    if (nodes_ > 1) note_other_nodes();
-    if (group_ && group_->size() > 1) queues_ = std::make_unique<ControlQueues>(*group_, ranks_.ranks_here());
     if (group_ && nodes_ == 1) return;  // all messages are in the queues
     const auto lock = mpi::serialize();
     inbox_ = std::make_unique<Inbox>(comm_, tags_.of_messages(), number_);
@@ -92,14 +86,6 @@ class MpiTransport final : public Transport {
     if (!outgoing_.empty()) leak(new std::deque<Outgoing>(std::move(outgoing_)));
   }
 
-  int rank() const noexcept override { return ranks_.rank; }
-  int size() const noexcept override { return ranks_.size(); }
-  int nodes() const noexcept override { return nodes_; }
-  std::vector<int> ranks_on_same_processors() const override { return ranks_.on_same_processors; }
-  std::span<const int> node_leaders() const noexcept override { return ranks_.leaders; }
-  NodeGroup* node_group() noexcept override { return nodes_ == 1 ? group_.get() : nullptr; }
-  NodeGroup* local_group() noexcept override { return nodes_ > 1 ? group_.get() : nullptr; }
-  std::span<const ProcessId> processes() const noexcept override { return ranks_.processes; }
   std::span<const int> absent_ranks() override {
     if (!ranks_.is_job) return {};
     const auto lock = mpi::serialize();
@@ -113,14 +99,6 @@ class MpiTransport final : public Transport {
     }
   }
   std::string_view name() const noexcept override { return "mpi"; }
-  GroupIdentity identity() const override {
-    const std::vector<int> of_context = mpi::ranks_in(comm_, MPI_COMM_WORLD);
-    GroupIdentity identity{number_, {}};
-    for (int rank = 0; rank < size(); ++rank) {
-      identity.job_ranks.push_back(of_context[static_cast<std::size_t>(context_rank(rank))]);
-    }
-    return identity;
-  }
   bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }
   bool is_alive() const override { return !is_closed_ && mpi::is_active(); }
   void enter_epoch(std::uint64_t epoch, bool has_stale_transfers) override {
@@ -243,8 +221,6 @@ class MpiTransport final : public Transport {
 
   void quarantine(Buffer&& memory) noexcept override { memory.leak(); }
 
-  std::unique_ptr<NewGroup> begin_group() override { return std::make_unique<MpiGroup>(ranks_); }
-
  private:
   struct Outgoing {
     std::vector<std::byte> bytes;
@@ -258,7 +234,6 @@ class MpiTransport final : public Transport {
     std::size_t bytes = 0;
   };
 
-  [[nodiscard]] int context_rank(int rank) const { return ranks_.context_ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int member(int context_rank) const {
     if (ranks_.slot == 0) return context_rank;
     const auto found = std::lower_bound(by_context_rank_.begin(), by_context_rank_.end(), context_rank,
@@ -266,8 +241,6 @@ class MpiTransport final : public Transport {
     LOCKSTEP_CHECK(found != by_context_rank_.end() && this->context_rank(*found) == context_rank);
     return *found;
   }
-
-  [[nodiscard]] bool has_queue_to(int rank) const { return queues_ && queues_->reach(rank); }
 
   /// A program's own messages may be under way while this rank waits for others, which may wait for these messages.
   void let_mpi_work() {
@@ -432,11 +405,8 @@ class MpiTransport final : public Transport {
   static constexpr unsigned polls_per_look = 16;
   static constexpr std::size_t most_spare = 8;
 
-  MpiRanks ranks_;
   MPI_Comm comm_;
-  int nodes_;
   int thread_level_;
-  std::uint64_t number_;
   Tags tags_;
   int transfer_tag_;               // tag of transfers in the current epoch
   std::vector<int> absent_ranks_;  // absent ranks known so far; empty except in the transport of the job
@@ -445,8 +415,6 @@ class MpiTransport final : public Transport {
   bool has_failed_ = false;
   bool has_stale_transfers_ = false;  // whether data of a failed operation may still arrive
   bool is_closed_ = false;
-  std::unique_ptr<NodeGroup> group_;
-  std::unique_ptr<ControlQueues> queues_;  // to the other ranks of the node; null if there are none, or no group
   int last_messages_ = 0;          // number of last messages to receive before the context and the tags are freed
   bool is_told_by_all_ = false;    // whether all other ranks send last messages
   std::unique_ptr<Inbox> inbox_;   // null if all other ranks are in `queues_`
@@ -482,6 +450,19 @@ int leader_in_job(MPI_Comm comm, int rank) {
   const std::vector<int> ranks = mpi::ranks_in(comm, job->comm.get());
   if (std::find(ranks.begin(), ranks.end(), MPI_UNDEFINED) != ranks.end()) return -1;
   return job->nodes.leaders[static_cast<std::size_t>(ranks[static_cast<std::size_t>(rank)])];
+}
+
+/// If this rank cannot use TCP, the creation of groups fails on all ranks.
+void use_tcp(const std::optional<TcpOptions>& tcp, MpiRanks& ranks) {
+  ranks.wants_tcp = tcp.has_value();
+  if (!tcp) return;
+  // asked for here, where MPI may be called: later groups are made on any thread
+  ranks.job_ranks = std::make_shared<const std::vector<int>>(mpi::ranks_in(ranks.context->comm(), MPI_COMM_WORLD));
+  try {
+    ranks.network = TcpNetwork::of_this_process(*tcp);
+  } catch (const Error& error) {
+    log_warning("{}", error.text());
+  }
 }
 
 /// Returns the values of all ranks, by rank. Collective.
@@ -526,7 +507,7 @@ std::unique_ptr<Transport> make_transport(MpiRanks ranks, std::uint64_t number, 
 }
 
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, std::size_t segment_bytes,
-                                              const CreationLimits& limits) {
+                                              const CreationLimits& limits, const std::optional<TcpOptions>& tcp) {
   LOCKSTEP_CHECK(segment_bytes > 0 && segment_bytes % 8 == 0 && segment_bytes <= std::numeric_limits<int>::max());
   CreationWait wait(comm, limits);
   AbandonedDuplicates& abandoned = AbandonedDuplicates::of_this_process();
@@ -549,9 +530,9 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, 
   std::vector<int> all_ranks(static_cast<std::size_t>(size));
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
   const int rank = made.rank();
-  const auto group =
-      MpiGroup::first_of({std::move(context), all_ranks, {}, {}, rank, 0, false, share_memory, segment_bytes},
-                         leader_in_job(made.get(), rank));
+  MpiRanks ranks{std::move(context), all_ranks, {}, {}, rank, 0, false, share_memory, segment_bytes};
+  use_tcp(tcp, ranks);
+  const auto group = MpiGroup::first_of(std::move(ranks), leader_in_job(made.get(), rank));
   const auto introductions = exchange(made.get(), size, group->introduction(), wait);
   group->set_nodes(leaders_of(made.get(), introductions));
   group->join(introductions, all_ranks);
@@ -559,7 +540,8 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, 
   return group->take();
 }
 
-std::unique_ptr<Transport> make_job_transport(const std::shared_ptr<const Job>& job, bool share_memory) {
+std::unique_ptr<Transport> make_job_transport(const std::shared_ptr<const Job>& job, bool share_memory,
+                                              const std::optional<TcpOptions>& tcp) {
   std::vector<int> all_ranks(job->nodes.leaders.size());
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
   constexpr std::size_t segment_bytes = std::size_t{1} << 30;
@@ -573,6 +555,7 @@ std::unique_ptr<Transport> make_job_transport(const std::shared_ptr<const Job>& 
                  share_memory,
                  segment_bytes};
   ranks.on_same_processors = {ranks.rank};
+  use_tcp(tcp, ranks);
   return std::make_unique<MpiTransport>(std::move(ranks), 0, nullptr);
 }
 

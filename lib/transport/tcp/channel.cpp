@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/tcp/channel.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::size_t most_parts = 16;  // of one system call
+constexpr int most_turns = 4;
+
+bool is_again(int error) noexcept { return error == EAGAIN || error == EWOULDBLOCK; }
+
+}  // namespace
+
+void TcpChannel::close() noexcept {
+  if (socket_ >= 0) ::close(socket_);
+  socket_ = -1;
+  outgoing_.clear();
+  header_bytes_ = payload_left_ = 0;
+  target_ = nullptr;
+}
+
+void TcpChannel::end_sending() noexcept {
+  if (socket_ >= 0) shutdown(socket_, SHUT_WR);
+}
+
+void TcpChannel::push(OutgoingFrame&& frame) {
+  outgoing_.push_back(std::move(frame));
+  OutgoingFrame& last = outgoing_.back();
+  if (!last.own.empty()) last.payload = last.own.data();
+}
+
+bool TcpChannel::disown(const void* owner) {
+  const auto erased =
+      std::erase_if(outgoing_, [owner](const OutgoingFrame& frame) { return frame.owner == owner && frame.sent == 0; });
+  for (OutgoingFrame& frame : outgoing_) {
+    if (frame.owner != owner) continue;
+    frame.own.assign(frame.payload, frame.payload + frame.header.bytes);
+    frame.payload = frame.own.data();
+    frame.owner = nullptr;
+  }
+  return erased > 0;
+}
+
+void TcpChannel::stop_storing_at(const std::byte* begin, const std::byte* end) noexcept {
+  if (target_ >= begin && target_ < end) target_ = nullptr;
+}
+
+int TcpChannel::send_some(FrameHandler& handler) {
+  while (is_open() && !outgoing_.empty()) {
+    std::array<iovec, most_parts> parts;
+    std::size_t count = 0;
+    for (OutgoingFrame& frame : outgoing_) {
+      if (count + 2 > parts.size()) break;
+      std::size_t sent = frame.sent;
+      if (sent < sizeof(FrameHeader)) {
+        parts[count++] = {reinterpret_cast<std::byte*>(&frame.header) + sent, sizeof(FrameHeader) - sent};
+        sent = sizeof(FrameHeader);
+      }
+      sent -= sizeof(FrameHeader);
+      if (sent < frame.header.bytes)
+        parts[count++] = {const_cast<std::byte*>(frame.payload) + sent, frame.header.bytes - sent};  // only read
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t result = sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (result < 0) {
+      if (errno == EINTR) continue;
+      return is_again(errno) || errno == ENOBUFS ? 0 : errno;
+    }
+    for (auto left = static_cast<std::size_t>(result); left > 0;) {
+      OutgoingFrame& frame = outgoing_.front();
+      const std::size_t whole = sizeof(FrameHeader) + frame.header.bytes;
+      const std::size_t taken = std::min(left, whole - frame.sent);
+      frame.sent += taken;
+      left -= taken;
+      if (frame.sent < whole) break;
+      const OutgoingFrame done = std::move(frame);
+      outgoing_.pop_front();
+      if (done.owner != nullptr) handler.left(done);
+    }
+  }
+  return 0;
+}
+
+int TcpChannel::receive_some(FrameHandler& handler, std::span<std::byte> room) {
+  has_more_ = false;
+  for (int turn = 0; turn < most_turns && is_open(); ++turn) {
+    std::array<iovec, 2> parts;
+    std::size_t count = 0;
+    const std::size_t direct = header_bytes_ == sizeof(FrameHeader) && target_ != nullptr ? payload_left_ : 0;
+    if (direct > 0) parts[count++] = {target_, direct};
+    parts[count++] = {room.data(), room.size()};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t result = recvmsg(socket_, &message, MSG_DONTWAIT);
+    if (result < 0) {
+      if (errno == EINTR) continue;
+      return is_again(errno) ? 0 : errno;
+    }
+    if (result == 0) return ECONNRESET;
+    auto bytes = static_cast<std::size_t>(result);
+    const std::size_t stored = std::min(bytes, direct);
+    const bool is_full = bytes == direct + room.size();
+    if (stored > 0) {
+      target_ += stored;
+      payload_left_ -= stored;
+      bytes -= stored;
+      if (payload_left_ == 0) end_frame(handler);
+    }
+    if (const int error = take(room.first(bytes), handler)) return error;
+    has_more_ = is_full;
+    if (!is_full) return 0;
+  }
+  return 0;
+}
+
+void TcpChannel::end_frame(FrameHandler& handler) {
+  header_bytes_ = 0;
+  target_ = nullptr;
+  handler.end(incoming_);
+}
+
+int TcpChannel::take(std::span<const std::byte> bytes, FrameHandler& handler) {
+  while (!bytes.empty()) {
+    if (header_bytes_ < sizeof(FrameHeader)) {
+      const std::size_t count = std::min(bytes.size(), sizeof(FrameHeader) - header_bytes_);
+      std::memcpy(reinterpret_cast<std::byte*>(&incoming_) + header_bytes_, bytes.data(), count);
+      header_bytes_ += count;
+      bytes = bytes.subspan(count);
+      if (header_bytes_ < sizeof(FrameHeader)) return 0;
+      if (!is_valid(incoming_)) return EPROTO;
+      payload_left_ = incoming_.bytes;
+      target_ = handler.begin(incoming_);
+      if (payload_left_ == 0) end_frame(handler);
+      continue;
+    }
+    const std::size_t count = std::min(bytes.size(), payload_left_);
+    if (target_ != nullptr) {
+      std::memcpy(target_, bytes.data(), count);
+      target_ += count;
+    }
+    payload_left_ -= count;
+    bytes = bytes.subspan(count);
+    if (payload_left_ == 0) end_frame(handler);
+  }
+  return 0;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,1098 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/tcp/network.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "base/start_thread.hpp"
+#include "transport/tcp/handshake.hpp"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <unordered_set>
+
+namespace lockstep::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using State = TcpTransfer::State;
+
+constexpr std::chrono::seconds time_of_identity{10};  // for which a stranger may know a process that this one does not
+constexpr std::size_t most_closed_groups = 16384;
+/// For which one connection of a peer is read after the end of the other one, from the last data on.
+constexpr std::chrono::seconds time_of_rest{1};
+/// After which a host that refuses connections has no such process any more.
+constexpr std::chrono::seconds time_of_refusals{5};
+constexpr std::chrono::milliseconds time_of_connect{3000};
+constexpr std::chrono::milliseconds time_of_help{2};
+/// For which a connection that is being accepted keeps this process from making one.
+constexpr std::chrono::milliseconds time_of_acceptance{500};
+constexpr std::chrono::seconds time_of_youth{1};  // in which a stranger is not closed to make room for others
+constexpr int most_accepted = 16;                 // at a time
+
+std::uint64_t random_word() {
+  std::uint64_t word = 0;
+  while (word == 0) {
+    if (getrandom(&word, sizeof(word), 0) != static_cast<ssize_t>(sizeof(word)))
+      throw_error(Code::unavailable, "getrandom: {}", std::strerror(errno));
+  }
+  return word;
+}
+
+}  // namespace
+
+class TcpNetwork::Implementation {
+ public:
+  explicit Implementation(TcpOptions options) : options_(std::move(options)) {
+    const std::string option = "LOCKSTEP_INTERFACE";
+    own_ = own_addresses(options_.interface, option);
+    identity_.id = random_word();
+    identity_.secret = {random_word(), random_word()};
+    if (!options_.announced_address.empty()) {
+      identity_.addresses[0] = address_from(options_.announced_address, "LOCKSTEP_ADDRESS");
+    } else {
+      for (std::size_t i = 0; i < std::min(own_.size(), TcpIdentity::most_addresses); ++i)
+        identity_.addresses[i] = own_[i];
+    }
+    listen_on_port();
+    epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll_ < 0) {
+      const int error = errno;
+      ::close(listener_);
+      throw_error(Code::unavailable, "epoll_create1: {}", std::strerror(error));
+    }
+    watch(listener_, EPOLLIN, listener_key);
+  }
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
+  ~Implementation() {
+    stop_helper();
+    say_farewell();
+    strangers_.clear();
+    peers_.clear();
+    if (listener_ >= 0) ::close(listener_);
+    if (epoll_ >= 0) ::close(epoll_);
+  }
+
+  [[nodiscard]] const TcpIdentity& identity() const noexcept { return identity_; }
+  [[nodiscard]] Mutex& mutex() noexcept { return mutex_; }
+  [[nodiscard]] int epoll() const noexcept { return epoll_; }
+  [[nodiscard]] std::size_t lost_peers() const noexcept { return lost_peers_.load(std::memory_order_relaxed); }
+
+  int learn(const TcpIdentity& identity) {
+    const auto found = by_id_.find(identity.id);
+    if (found != by_id_.end()) return found->second;
+    const int index = static_cast<int>(peers_.size());
+    peers_.push_back(std::make_unique<Peer>(*this, index, identity, key_of(identity_, identity)));
+    by_id_.emplace(identity.id, index);
+    return index;
+  }
+
+  void post(int peer, std::uint64_t group, std::span<const std::byte> message) {
+    Peer& to = *peers_[static_cast<std::size_t>(peer)];
+    if (!to.why.empty()) return;  // as a message to a process that has ended
+    OutgoingFrame frame{
+        {.kind = FrameKind::message, .bytes = static_cast<std::uint32_t>(message.size()), .group = group}};
+    frame.own.assign(message.begin(), message.end());
+    push(to, Line::small, std::move(frame));
+  }
+
+  bool has_left(int peer) {
+    const Peer& to = *peers_[static_cast<std::size_t>(peer)];
+    return !to.why.empty() || to.small.channel.has_left();
+  }
+
+  std::optional<Message> poll(std::uint64_t group) {
+    const auto found = messages_.find(group);
+    if (found == messages_.end() || found->second.empty()) return std::nullopt;
+    Message message = std::move(found->second.front());
+    found->second.pop_front();
+    return message;
+  }
+
+  void close_group(std::uint64_t group) {
+    messages_.erase(group);
+    first_tags_.erase(group);
+    if (!closed_.insert(group).second) return;
+    closed_in_order_.push_back(group);
+    if (closed_in_order_.size() > most_closed_groups) {
+      closed_.erase(closed_in_order_.front());
+      closed_in_order_.pop_front();
+    }
+    for (const auto& peer : peers_)
+      forget_early(*peer, [&](const FrameHeader& header) { return header.group == group; });
+  }
+
+  void drop_before(std::uint64_t group, std::uint64_t tag) {
+    first_tags_[group] = tag;
+    for (const auto& peer : peers_) {
+      forget_early(*peer, [&](const FrameHeader& header) { return header.group == group && header.tag < tag; });
+    }
+  }
+
+  void send(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::span<const std::byte> data) {
+    Peer& to = *peers_[static_cast<std::size_t>(peer)];
+    begin(transfer, peer, group, tag, const_cast<std::byte*>(data.data()), data.size());  // only read
+    transfer.is_send_ = true;
+    if (!to.why.empty()) {
+      transfer.state_ = State::failed;
+      return;
+    }
+    transfer.number_ = ++to.last_number;
+    const bool is_eager = data.size() <= eager_bytes && to.eager_in_use + data.size() <= eager_window;
+    FrameHeader header{.group = group, .tag = tag, .number = transfer.number_, .size = data.size()};
+    header.kind = is_eager ? FrameKind::eager : FrameKind::request;
+    header.bytes = is_eager ? static_cast<std::uint32_t>(data.size()) : 0;
+    transfer.is_eager_ = is_eager;
+    to.sends.emplace(transfer.number_, &transfer);
+    if (is_eager) to.eager_in_use += data.size();
+    push(to, Line::small, {header, data.data(), is_eager ? &transfer : nullptr});
+  }
+
+  void receive(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::span<std::byte> data) {
+    Peer& from = *peers_[static_cast<std::size_t>(peer)];
+    begin(transfer, peer, group, tag, data.data(), data.size());
+    transfer.is_send_ = false;
+    const auto found = from.early.find({group, tag});
+    if (found != from.early.end()) {
+      const auto next = std::find_if(found->second.begin(), found->second.end(),
+                                     [](const EarlyTransfer& early) { return early.receiver == nullptr; });
+      if (next != found->second.end()) {
+        return take_early(from, found, next, transfer);
+      }
+    }
+    if (!from.why.empty()) {
+      transfer.state_ = State::failed;
+      return;
+    }
+    from.posted[{group, tag}].push_back(&transfer);
+  }
+
+  void cancel(TcpTransfer& transfer) {
+    if (transfer.state_ != State::pending) return;
+    transfer.state_ = State::idle;
+    Peer& peer = *peers_[static_cast<std::size_t>(transfer.peer_)];
+    if (transfer.is_send_) {
+      peer.sends.erase(transfer.number_);
+      const bool has_not_begun = peer.small.channel.disown(&transfer);
+      static_cast<void>(peer.bulk.channel.disown(&transfer));
+      if (has_not_begun) peer.eager_in_use -= std::min(peer.eager_in_use, transfer.size_);
+      if (!transfer.is_eager_) push(peer, Line::small, {{.kind = FrameKind::withdrawal, .number = transfer.number_}});
+      return;
+    }
+    const auto posted = peer.posted.find({transfer.group_, transfer.tag_});
+    if (posted != peer.posted.end()) {
+      std::erase(posted->second, &transfer);
+      if (posted->second.empty()) peer.posted.erase(posted);
+    }
+    if (transfer.number_ != 0) peer.incoming.erase(transfer.number_);
+    peer.withdrawn.erase(&transfer);
+    for (Line* const line : {&peer.small, &peer.bulk}) {
+      line->channel.stop_storing_at(transfer.data_, transfer.data_ + transfer.size_);
+      if (line->receiving == &transfer) line->receiving = nullptr;
+    }
+    for (auto& [key, list] : peer.early) {
+      for (EarlyTransfer& early : list) {
+        if (early.receiver == &transfer) early.receiver = nullptr;
+      }
+    }
+  }
+
+  /// There was no memory to cancel `transfer`.
+  void give_up(TcpTransfer& transfer) {
+    lose(*peers_[static_cast<std::size_t>(transfer.peer_)], no_memory_text);
+    transfer.state_ = State::idle;
+  }
+
+  void progress(int timeout_ms) {
+    std::array<epoll_event, 64> events;
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
+    for (int i = 0; i < count; ++i) handle(events[static_cast<std::size_t>(i)]);
+    if (has_timers()) look_at_timers();
+  }
+
+  std::string why_lost(int peer) const { return peers_[static_cast<std::size_t>(peer)]->why; }
+  bool has_left_for_good(int peer) const { return peers_[static_cast<std::size_t>(peer)]->has_left; }
+  bool has_message(int peer, std::uint64_t group) const {
+    const auto found = messages_.find(group);
+    return found != messages_.end() && std::any_of(found->second.begin(), found->second.end(),
+                                                   [peer](const Message& message) { return message.peer == peer; });
+  }
+
+ private:
+  struct Peer;
+
+  /// A transfer that has come, or was announced, before this process receives it.
+  struct EarlyTransfer {
+    FrameHeader header;
+    std::vector<std::byte> bytes;     // of an eager one
+    bool is_whole = false;            // all bytes have come
+    TcpTransfer* receiver = nullptr;  // of an eager one of which some bytes are missing
+  };
+
+  /// One of the two connections to a peer.
+  struct Line final : FrameHandler {
+    enum Number : std::uint64_t { small = 0, bulk = 1 };
+
+    Line(Implementation& of_network, Peer& of_peer, Number of_line)
+        : network(of_network), peer(of_peer), number(of_line) {}
+    ~Line() override { end_dial(); }
+
+    std::byte* begin(const FrameHeader& header) override { return network.begin_frame(*this, header); }
+    void end(const FrameHeader& header) override { network.end_frame(*this, header); }
+    void left(const OutgoingFrame& frame) override { network.frame_has_left(*this, frame); }
+    void end_dial() noexcept {
+      if (dial_socket >= 0) ::close(dial_socket);
+      dial_socket = -1;
+      handshake.reset();
+    }
+
+    Implementation& network;
+    Peer& peer;
+    const Number number;
+    TcpChannel channel;
+    bool awaits_room = false;  // whether epoll tells when the socket takes more
+    bool has_farewell = false;
+    int send_error = 0;
+    std::string fault;  // what the other side has done against the protocol
+
+    // a connection that this process makes
+    int dial_socket = -1;
+    bool is_connected = false;  // the other host has accepted it
+    std::optional<TcpHandshake> handshake;
+    std::size_t next_address = 0;
+    std::optional<Clock::time_point> dial_at;  // the next attempt; while there is a dial_socket: its end
+    std::chrono::milliseconds pause{20};
+
+    // the frame that comes now
+    TcpTransfer* receiving = nullptr;
+    std::vector<std::byte> message;
+    std::list<EarlyTransfer>* early_list = nullptr;
+  };
+
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  // group and tag
+
+  struct Peer {
+    Peer(Implementation& network, int of_index, const TcpIdentity& of_process, const SipHashKey& of_pair)
+        : index(of_index),
+          identity(of_process),
+          key(of_pair),
+          small(network, *this, Line::small),
+          bulk(network, *this, Line::bulk) {}
+
+    [[nodiscard]] Line& line(std::uint64_t number) noexcept { return number == Line::small ? small : bulk; }
+
+    const int index;
+    const TcpIdentity identity;
+    const SipHashKey key;
+    Line small;
+    Line bulk;
+    std::string why;                                 // the connections have ended; empty if not
+    bool is_ending = false;                          // one has, and the other one may still bring data
+    std::string why_ending;                          // of the first that has ended
+    bool has_left = false;                           // the other process has said that it ends its connections
+    Clock::time_point end_at;                        // while it is ending: when nothing is awaited any more
+    std::optional<Clock::time_point> refused_since;  // the system refuses connections to it
+    std::uint64_t last_number = 0;
+    std::size_t eager_in_use = 0;                              // bytes that the other side has not taken
+    std::size_t taken = 0;                                     // bytes that this side has taken, and has not told
+    std::unordered_map<std::uint64_t, TcpTransfer*> sends;     // by number
+    std::unordered_map<std::uint64_t, TcpTransfer*> incoming;  // that were granted, by number
+    std::unordered_set<TcpTransfer*> withdrawn;                // receives whose data does not come any more
+    std::map<Key, std::deque<TcpTransfer*>> posted;
+    std::map<Key, std::list<EarlyTransfer>> early;
+  };
+
+  /// A connection whose other side has not proved yet who it is.
+  struct Stranger {
+    Stranger(std::uint64_t of_key, int of_socket, std::uint64_t own) : key(of_key), socket(of_socket), handshake(own) {}
+    Stranger(const Stranger&) = delete;
+    Stranger& operator=(const Stranger&) = delete;
+    ~Stranger() {
+      if (socket >= 0) ::close(socket);
+    }
+    const std::uint64_t key;
+    int socket;
+    TcpHandshake handshake;
+    Clock::time_point since = Clock::now();
+    bool awaits_identity = false;
+    Line* line = nullptr;  // that it will be
+  };
+
+  static constexpr std::uint64_t listener_key = 0;
+  static constexpr std::uint64_t first_stranger_key = std::uint64_t{1} << 32;
+  [[nodiscard]] static std::uint64_t key_of_line(const Line& line) noexcept {
+    return 1 + 2 * static_cast<std::uint64_t>(line.peer.index) + line.number;
+  }
+
+  // ---- sockets
+
+  void listen_on_port() {
+    const bool has_six = std::any_of(own_.begin(), own_.end(), [](const TcpAddress& each) { return each.family == 6; });
+    TcpAddress any;
+    any.family = has_six ? 6 : 4;
+    const unsigned last = std::max(options_.first_port, options_.last_port);
+    int error = 0;
+    for (unsigned port = options_.first_port; port <= last && listener_ < 0; ++port) {
+      listener_ = socket(has_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+      const int off = 0;
+      const int on = 1;
+      if (has_six) static_cast<void>(setsockopt(listener_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)));
+      // connections of an earlier job may still hold the port
+      static_cast<void>(setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
+      sockaddr_storage address;
+      socklen_t size = any.to_socket_address(static_cast<std::uint16_t>(port), address);
+      if (listener_ >= 0 && bind(listener_, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
+          listen(listener_, SOMAXCONN) == 0 &&
+          getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+        identity_.port = ntohs(has_six ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                       : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+        return;
+      }
+      error = errno;
+      if (listener_ >= 0) ::close(listener_);
+      listener_ = -1;
+    }
+    throw_error(Code::unavailable, "no port from {} to {} is free for connections of other ranks: {}",
+                options_.first_port, last, std::strerror(error));
+  }
+
+  void watch(int socket, std::uint32_t events, std::uint64_t key) const {
+    epoll_event event{.events = events, .data = {.u64 = key}};
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event) != 0 && errno == EEXIST)
+      epoll_ctl(epoll_, EPOLL_CTL_MOD, socket, &event);
+  }
+
+  void configure(int socket) const {
+    const int on = 1;
+    const auto seconds = std::clamp<std::int64_t>(options_.silence.count() / 1000, 2, 20'000);
+    const auto idle = static_cast<int>(seconds / 2);
+    const auto interval = static_cast<int>(std::max<std::int64_t>(1, seconds / 20));
+    const int probes = 10;
+    static_cast<void>(setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
+    static_cast<void>(setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)));
+    static_cast<void>(setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle)));
+    static_cast<void>(setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval)));
+    static_cast<void>(setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes)));
+  }
+
+  void handle(const epoll_event& event) {
+    const std::uint64_t key = event.data.u64;
+    if (key == listener_key) return accept_all();
+    if (key >= first_stranger_key) return meet_stranger(key);
+    Peer& peer = *peers_[(key - 1) / 2];
+    Line& line = peer.line((key - 1) % 2);
+    if (line.dial_socket >= 0) return go_on_dialing(line);
+    if (!line.channel.is_open()) return;
+    if ((event.events & EPOLLOUT) != 0) flush(line);
+    if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) pump(line);
+  }
+
+  // ---- connections that other processes make
+
+  void accept_all() {
+    for (int count = 0; count < most_accepted; ++count) {
+      // the others stay with the system until there is room
+      const bool is_full = strangers_.size() >= most_strangers;
+      if (is_full && Clock::now() - strangers_.front().since < time_of_youth) return;
+      const int socket = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (socket < 0) return;  // also if there is no descriptor left: the other side tries again
+      if (is_full) strangers_.pop_front();
+      strangers_.emplace_back(++last_stranger_key_, socket, identity_.id);
+      watch(socket, EPOLLIN, last_stranger_key_);
+      meet_stranger(last_stranger_key_);
+    }
+  }
+
+  void meet_stranger(std::uint64_t key) {
+    const auto found =
+        std::find_if(strangers_.begin(), strangers_.end(), [key](const Stranger& each) { return each.key == key; });
+    if (found != strangers_.end() && !go_on_with(*found)) strangers_.erase(found);
+  }
+
+  /// Returns whether `stranger` remains one.
+  [[nodiscard]] bool go_on_with(Stranger& stranger) {
+    for (;;) {
+      const auto outcome = stranger.handshake.advance(stranger.socket);
+      if (outcome == TcpHandshake::Outcome::waits) return true;
+      if (outcome == TcpHandshake::Outcome::failed) return false;
+      if (outcome == TcpHandshake::Outcome::done) {
+        if (stranger.line->channel.is_open() || stranger.line->peer.is_ending) return false;
+        open(*stranger.line, std::exchange(stranger.socket, -1));
+        return false;
+      }
+      const TcpGreeting& greeting = stranger.handshake.greeting();
+      const auto known = by_id_.find(greeting.from);
+      stranger.awaits_identity = known == by_id_.end();
+      if (stranger.awaits_identity) return true;  // this process may learn of it soon
+      Peer& peer = *peers_[static_cast<std::size_t>(known->second)];
+      if (greeting.line > Line::bulk || !may_accept(peer, peer.line(greeting.line))) return false;
+      stranger.line = &peer.line(greeting.line);
+      if (identity_.id > peer.identity.id) stranger.line->end_dial();
+      stranger.handshake.use(peer.key);
+    }
+  }
+
+  /// If both processes make a connection at the same time, that of the process with the greater id is kept: the other
+  /// process accepts it while it makes its own, and this one does not. No process begins to make a connection while it
+  /// is accepting one, so that no two of them can come about and be closed by one side each.
+  [[nodiscard]] bool may_accept(const Peer& peer, const Line& line) const {
+    if (peer.is_ending || line.channel.is_open()) return false;
+    return line.dial_socket < 0 || !line.is_connected || identity_.id < peer.identity.id;
+  }
+
+  // ---- connections that this process makes
+
+  void push(Peer& peer, typename Line::Number number, OutgoingFrame&& frame) {
+    if (peer.is_ending) return;
+    Line& line = peer.line(number);
+    line.channel.push(std::move(frame));
+    if (line.channel.is_open()) {
+      flush(line);
+    } else if (line.dial_socket < 0 && !line.dial_at) {
+      dial(line);
+    }
+    if (!line.channel.has_left()) call_helper();
+  }
+
+  [[nodiscard]] bool is_being_accepted(const Line& line) const {
+    return std::any_of(strangers_.begin(), strangers_.end(), [&](const Stranger& each) {
+      return each.line == &line && Clock::now() - each.since < time_of_acceptance;
+    });
+  }
+
+  void dial(Line& line) {
+    const std::vector<TcpAddress> addresses = addresses_to_try(line.peer.identity, own_);
+    line.dial_at = Clock::now() + line.pause;
+    if (addresses.empty() || is_being_accepted(line)) return;
+    if (line.next_address >= addresses.size()) {
+      line.next_address = 0;
+      line.pause = std::min(2 * line.pause, std::chrono::milliseconds(1000));
+    }
+    const TcpAddress& to = addresses[line.next_address++];
+    const int made = socket(to.family == 6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (made < 0) return;
+    sockaddr_storage address;
+    const socklen_t size = to.to_socket_address(line.peer.identity.port, address);
+    if (connect(made, reinterpret_cast<const sockaddr*>(&address), size) != 0 && errno != EINPROGRESS) {
+      ::close(made);
+      return;
+    }
+    line.dial_socket = made;
+    line.is_connected = false;
+    line.dial_at = Clock::now() + time_of_connect;
+    line.handshake.emplace(identity_.id, line.peer.identity.id, line.number, line.peer.key);
+    watch(made, EPOLLIN | EPOLLOUT, key_of_line(line));
+  }
+
+  void go_on_dialing(Line& line) {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (getsockopt(line.dial_socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    auto outcome = TcpHandshake::Outcome::failed;
+    if (error == 0) {
+      // from now on, only an error ends it: the other process may be busy for long, and may have accepted it then
+      line.is_connected = true;
+      line.dial_at.reset();
+      line.peer.refused_since.reset();
+      outcome = line.handshake->advance(line.dial_socket);
+    }
+    if (outcome == TcpHandshake::Outcome::waits) {
+      watch(line.dial_socket, EPOLLIN, key_of_line(line));
+      return;
+    }
+    if (outcome == TcpHandshake::Outcome::done) {
+      line.handshake.reset();
+      return open(line, std::exchange(line.dial_socket, -1));
+    }
+    line.end_dial();
+    line.dial_at = Clock::now() + line.pause;
+    if (error == ECONNREFUSED) note_refusal(line.peer);
+  }
+
+  /// Its process listens before others know it.
+  void note_refusal(Peer& peer) {
+    const Clock::time_point now = Clock::now();
+    if (!peer.refused_since) peer.refused_since = now;
+    const bool is_open = peer.small.channel.is_open() || peer.bulk.channel.is_open();
+    if (now - *peer.refused_since > time_of_refusals && !is_open) lose(peer, text_of(ECONNREFUSED));
+  }
+
+  [[nodiscard]] bool has_timers() const noexcept { return open_lines_ < 2 * peers_.size() || !strangers_.empty(); }
+
+  void look_at_timers() {
+    const Clock::time_point now = Clock::now();
+    if (now < next_look_) return;
+    next_look_ = now + std::chrono::milliseconds(5);
+    for (const auto& peer : peers_) {
+      if (peer->is_ending && peer->why.empty() && now > peer->end_at) lose(*peer, std::string(peer->why_ending));
+      for (Line* const line : {&peer->small, &peer->bulk}) {
+        if (!line->dial_at || now < *line->dial_at || line->channel.is_open() || peer->is_ending) continue;
+        line->end_dial();
+        dial(*line);
+      }
+    }
+    for (auto each = strangers_.begin(); each != strangers_.end();) {
+      const bool is_over = now - each->since > time_of_identity;
+      const bool stays = !is_over && (!each->awaits_identity || go_on_with(*each));
+      each = stays ? std::next(each) : strangers_.erase(each);
+    }
+  }
+
+  void open(Line& line, int socket) {
+    configure(socket);
+    line.end_dial();
+    line.dial_at.reset();
+    line.channel.open(socket);
+    line.awaits_room = false;
+    ++open_lines_;
+    watch(socket, EPOLLIN, key_of_line(line));
+    flush(line);
+    if (line.channel.is_open()) pump(line);
+  }
+
+  // ---- frames
+
+  void flush(Line& line) {
+    int error = 0;
+    try {
+      error = line.channel.send_some(line);
+    } catch (const std::bad_alloc&) {
+      line.fault = no_memory_text;
+      error = ENOMEM;
+    }
+    if (error != 0) {
+      line.send_error = error;
+      if (!is_receiving_) end(line, text_of(error));  // else the caller does that
+      return;
+    }
+    const bool awaits = !line.channel.has_left();
+    if (awaits == line.awaits_room) return;
+    line.awaits_room = awaits;
+    watch(line.channel.socket(), EPOLLIN | (awaits ? static_cast<std::uint32_t>(EPOLLOUT) : 0U), key_of_line(line));
+  }
+
+  void pump(Line& line) {
+    if (!line.channel.is_open()) return;
+    const int error = receive(line);
+    if (!line.fault.empty()) return lose(line.peer, line.fault);
+    if (error != 0 || line.has_farewell) return end(line, line.has_farewell ? farewell_text : text_of(error));
+    Peer& peer = line.peer;
+    for (Line* const each : {&peer.small, &peer.bulk}) {
+      if (each->send_error != 0 || (!each->channel.has_left() && !each->awaits_room && each->channel.is_open()))
+        flush(*each);
+    }
+    if (!peer.is_ending || !peer.why.empty()) return;
+    peer.end_at = Clock::now() + time_of_rest;
+    end_if_over(peer);
+  }
+
+  static constexpr const char* no_memory_text = "this rank has no memory for the connection";
+  static constexpr const char* farewell_text = "it has ended its connections";
+  [[nodiscard]] static std::string text_of(int error) {
+    return fmt::format("the connection has ended: {}", std::strerror(error));
+  }
+
+  /// A connection has ended. What has come over the other one, or was sent over it before, is received first.
+  void end(Line& line, const std::string& why) {
+    Peer& peer = line.peer;
+    if (!line.channel.is_open()) return;
+    peer.is_ending = true;
+    while (receive(line) == 0 && line.channel.has_more()) {}
+    close(line);
+    if (!line.fault.empty()) return lose(peer, line.fault);
+    if (peer.why_ending.empty()) peer.why_ending = why;
+    peer.has_left = peer.has_left || line.has_farewell;
+    peer.end_at = Clock::now() + time_of_rest;
+    end_if_over(peer);
+  }
+
+  /// One of the connections to `peer` has ended. The other one brings what is still on its way.
+  void end_if_over(Peer& peer) {
+    const bool awaits_data = peer.bulk.channel.is_open() && !peer.incoming.empty();
+    if (!peer.small.channel.is_open() && !awaits_data) lose(peer, std::string(peer.why_ending));
+  }
+
+  [[nodiscard]] int receive(Line& line) {
+    is_receiving_ = true;
+    int error = 0;
+    try {
+      error = line.channel.receive_some(line, room_);
+    } catch (const std::bad_alloc&) {  // in the middle of a frame, so that nothing more can be read
+      line.fault = no_memory_text;
+    }
+    is_receiving_ = false;
+    return error;
+  }
+
+  void close(Line& line) {
+    if (line.channel.is_open()) --open_lines_;
+    line.channel.close();
+    line.end_dial();
+    line.dial_at.reset();
+    line.receiving = nullptr;
+    line.early_list = nullptr;
+    line.awaits_room = false;
+    line.send_error = 0;
+  }
+
+  std::byte* begin_frame(Line& line, const FrameHeader& header) {
+    line.receiving = nullptr;
+    line.early_list = nullptr;
+    switch (header.kind) {
+      case FrameKind::message: line.message.resize(header.bytes); return line.message.data();
+      case FrameKind::eager: return begin_eager(line, header);
+      case FrameKind::data: {
+        const auto found = line.peer.incoming.find(header.number);
+        if (found == line.peer.incoming.end()) return nullptr;
+        TcpTransfer& transfer = *found->second;
+        if (header.size != transfer.moved_ || header.bytes > transfer.size_ - transfer.moved_) {
+          line.fault = "it has sent data beyond the end of a transfer";
+          return nullptr;
+        }
+        line.receiving = &transfer;
+        return transfer.data_ + transfer.moved_;
+      }
+      default: return nullptr;
+    }
+  }
+
+  std::byte* begin_eager(Line& line, const FrameHeader& header) {
+    if (is_dead(header)) return nullptr;
+    if (TcpTransfer* const transfer = take_posted(line, header)) {
+      line.receiving = transfer;
+      return transfer->data_;
+    }
+    if (!line.fault.empty()) return nullptr;
+    auto& list = line.peer.early[{header.group, header.tag}];
+    list.push_back({header, std::vector<std::byte>(header.bytes)});
+    line.early_list = &list;
+    return list.back().bytes.data();
+  }
+
+  void end_frame(Line& line, const FrameHeader& header) {
+    Peer& peer = line.peer;
+    switch (header.kind) {
+      case FrameKind::message:
+        if (!closed_.contains(header.group))
+          messages_[header.group].push_back({peer.index, std::exchange(line.message, {})});
+        break;
+      case FrameKind::eager: end_eager(line, header); break;
+      case FrameKind::request:
+        if (is_dead(header)) break;
+        if (TcpTransfer* const transfer = take_posted(line, header)) {
+          grant(peer, header.number, *transfer);
+        } else if (line.fault.empty()) {
+          peer.early[{header.group, header.tag}].push_back({header, {}, true});
+        }
+        break;
+      case FrameKind::grant: {
+        const auto found = peer.sends.find(header.number);
+        if (found != peer.sends.end()) push(peer, Line::bulk, next_part(*found->second));  // else it was cancelled
+        break;
+      }
+      case FrameKind::data:
+        if (line.receiving != nullptr) {
+          line.receiving->moved_ += header.bytes;
+          if (line.receiving->moved_ == line.receiving->size_) {
+            peer.incoming.erase(header.number);
+            line.receiving->state_ = State::done;
+          }
+        }
+        break;
+      case FrameKind::withdrawal: end_withdrawn(peer, header.number); break;
+      case FrameKind::credit: peer.eager_in_use -= std::min<std::size_t>(peer.eager_in_use, header.size); break;
+      case FrameKind::farewell: line.has_farewell = true; break;
+    }
+    line.receiving = nullptr;
+  }
+
+  void end_eager(Line& line, const FrameHeader& header) {
+    Peer& peer = line.peer;
+    if (line.early_list != nullptr) {
+      EarlyTransfer& early = line.early_list->back();
+      early.is_whole = true;
+      if (early.receiver == nullptr) return;
+      deliver(early, *early.receiver);
+      line.early_list->pop_back();
+      if (line.early_list->empty()) peer.early.erase({header.group, header.tag});
+    } else if (line.receiving != nullptr) {
+      line.receiving->moved_ = line.receiving->size_;
+      line.receiving->state_ = State::done;
+    }
+    count_taken(peer, header.bytes);
+  }
+
+  /// The receiver of the next transfer with the group and tag of `header`; null if there is none yet.
+  TcpTransfer* take_posted(Line& line, const FrameHeader& header) {
+    const auto found = line.peer.posted.find({header.group, header.tag});
+    if (found == line.peer.posted.end()) return nullptr;
+    TcpTransfer* const transfer = found->second.front();
+    if (transfer->size_ != header.size || (header.kind == FrameKind::eager && header.bytes != header.size)) {
+      line.fault = fmt::format("it has sent {} bytes where {} were expected", header.size, transfer->size_);
+      return nullptr;
+    }
+    found->second.pop_front();
+    if (found->second.empty()) line.peer.posted.erase(found);
+    return transfer;
+  }
+
+  void take_early(Peer& peer, std::map<Key, std::list<EarlyTransfer>>::iterator list,
+                  std::list<EarlyTransfer>::iterator early, TcpTransfer& transfer) {
+    const FrameHeader header = early->header;
+    const bool is_right = header.size == transfer.size_;
+    if (is_right && !early->is_whole) {
+      early->receiver = &transfer;
+      return;
+    }
+    const bool is_announced = header.kind == FrameKind::request;
+    if (is_right && !is_announced) deliver(*early, transfer);
+    // erased first: what follows may lose the peer, which changes the lists
+    const bool is_whole = early->is_whole;
+    if (is_whole) list->second.erase(early);
+    if (list->second.empty()) peer.early.erase(list);
+    if (!is_right) {
+      transfer.state_ = State::failed;
+      lose(peer, fmt::format("it has sent {} bytes where {} were expected", header.size, transfer.size_));
+    } else if (!is_announced) {
+      count_taken(peer, header.bytes);
+    } else if (peer.is_ending) {
+      transfer.state_ = State::failed;
+    } else {
+      grant(peer, header.number, transfer);
+    }
+  }
+
+  static void deliver(const EarlyTransfer& early, TcpTransfer& transfer) {
+    if (!early.bytes.empty()) std::memcpy(transfer.data_, early.bytes.data(), early.bytes.size());
+    transfer.moved_ = transfer.size_;
+    transfer.state_ = State::done;
+  }
+
+  void grant(Peer& peer, std::uint64_t number, TcpTransfer& transfer) {
+    transfer.number_ = number;
+    peer.incoming[number] = &transfer;
+    push(peer, Line::small, {{.kind = FrameKind::grant, .number = number}});
+  }
+
+  [[nodiscard]] static OutgoingFrame next_part(const TcpTransfer& transfer) {
+    const std::size_t bytes = std::min(part_bytes, transfer.size_ - transfer.moved_);
+    return {{.kind = FrameKind::data,
+             .bytes = static_cast<std::uint32_t>(bytes),
+             .number = transfer.number_,
+             .size = transfer.moved_},
+            transfer.data_ + transfer.moved_,
+            &transfer};
+  }
+
+  /// Called while the channel sends, which goes on with what is pushed here.
+  void frame_has_left(Line& line, const OutgoingFrame& frame) {
+    auto& transfer = *static_cast<TcpTransfer*>(const_cast<void*>(frame.owner));  // the owner of a frame is a transfer
+    transfer.moved_ += frame.header.bytes;
+    if (transfer.moved_ < transfer.size_) return line.channel.push(next_part(transfer));
+    line.peer.sends.erase(transfer.number_);
+    transfer.state_ = State::done;
+  }
+
+  void end_withdrawn(Peer& peer, std::uint64_t number) {
+    for (auto list = peer.early.begin(); list != peer.early.end(); ++list) {
+      const auto found = std::find_if(list->second.begin(), list->second.end(), [number](const EarlyTransfer& early) {
+        return early.header.kind == FrameKind::request && early.header.number == number;
+      });
+      if (found == list->second.end()) continue;
+      list->second.erase(found);
+      if (list->second.empty()) peer.early.erase(list);
+      return;
+    }
+    const auto incoming = peer.incoming.find(number);
+    if (incoming == peer.incoming.end()) return;
+    // it stays pending: the other side says elsewhere why
+    TcpTransfer* const transfer = incoming->second;
+    if (peer.bulk.receiving == transfer) {
+      peer.bulk.receiving = nullptr;
+      peer.bulk.channel.stop_storing_at(transfer->data_, transfer->data_ + transfer->size_);
+    }
+    peer.incoming.erase(incoming);
+    peer.withdrawn.insert(transfer);
+  }
+
+  void count_taken(Peer& peer, std::size_t bytes) {
+    peer.taken += bytes;
+    if (peer.taken < eager_window / 4 || !peer.why.empty()) return;
+    push(peer, Line::small, {{.kind = FrameKind::credit, .size = std::exchange(peer.taken, 0)}});
+  }
+
+  [[nodiscard]] bool is_dead(const FrameHeader& header) const {
+    if (closed_.contains(header.group)) return true;
+    const auto first = first_tags_.find(header.group);
+    return first != first_tags_.end() && header.tag < first->second;
+  }
+
+  template <class Predicate>
+  void forget_early(Peer& peer, const Predicate& is_dead) {
+    std::size_t bytes = 0;
+    for (auto list = peer.early.begin(); list != peer.early.end();) {
+      if (list->second.empty() || !is_dead(list->second.front().header)) {
+        ++list;
+        continue;
+      }
+      // the payload of the last one may be coming
+      for (Line* const line : {&peer.small, &peer.bulk}) {
+        if (line->early_list != &list->second) continue;
+        const std::vector<std::byte>& last = list->second.back().bytes;
+        line->channel.stop_storing_at(last.data(), last.data() + last.size());
+        line->early_list = nullptr;
+      }
+      for (const EarlyTransfer& early : list->second) bytes += early.is_whole ? early.bytes.size() : 0;
+      list = peer.early.erase(list);
+    }
+    if (bytes > 0) count_taken(peer, bytes);
+  }
+
+  static void begin(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::byte* data,
+                    std::size_t size) {
+    LOCKSTEP_CHECK(transfer.state_ != State::pending);
+    transfer.state_ = State::pending;
+    transfer.peer_ = peer;
+    transfer.group_ = group;
+    transfer.tag_ = tag;
+    transfer.number_ = 0;
+    transfer.data_ = data;
+    transfer.size_ = size;
+    transfer.moved_ = 0;
+    transfer.is_eager_ = false;
+  }
+
+  void lose(Peer& peer, std::string why) {
+    if (!peer.why.empty()) return;
+    peer.why = std::move(why);
+    peer.is_ending = true;
+    lost_peers_.fetch_add(1, std::memory_order_relaxed);
+    for (Line* const line : {&peer.small, &peer.bulk}) {
+      close(*line);
+    }
+    for (const auto& [number, transfer] : peer.sends) transfer->state_ = State::failed;
+    for (const auto& [number, transfer] : peer.incoming) transfer->state_ = State::failed;
+    for (TcpTransfer* const transfer : peer.withdrawn) transfer->state_ = State::failed;
+    for (const auto& [key, list] : peer.posted) {
+      for (TcpTransfer* const transfer : list) transfer->state_ = State::failed;
+    }
+    peer.sends.clear();
+    peer.incoming.clear();
+    peer.withdrawn.clear();
+    peer.posted.clear();
+    // what has come as a whole can still be received
+    for (auto list = peer.early.begin(); list != peer.early.end();) {
+      for (const EarlyTransfer& early : list->second) {
+        if (early.receiver != nullptr) early.receiver->state_ = State::failed;
+      }
+      list->second.remove_if([](const EarlyTransfer& early) {
+        return !early.is_whole || early.header.kind == FrameKind::request || early.receiver != nullptr;
+      });
+      list = list->second.empty() ? peer.early.erase(list) : std::next(list);
+    }
+  }
+
+  // ---- the thread that sends what has not left
+
+  void call_helper() {
+    if (is_helping_ || is_stopping_) return;
+    if (!helper_.joinable()) {
+      try {
+        helper_ = start_thread({"the thread that sends over TCP", ""}, [this] { help(); });
+      } catch (const Error& error) {  // what remains leaves in later calls
+        log_warning("{}", error.text());
+        return;
+      }
+    }
+    is_helping_ = true;
+    helper_calls_.notify_one();
+  }
+
+  [[nodiscard]] bool has_frames() const {
+    return std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+      return !peer->is_ending && (!peer->small.channel.has_left() || !peer->bulk.channel.has_left());
+    });
+  }
+
+  void help() {
+    MutexLock lock(mutex_);
+    while (!is_stopping_) {
+      is_helping_ = has_frames();
+      if (!is_helping_) {
+        lock.wait(helper_calls_);
+        continue;
+      }
+      // mostly the calls of the engines are faster
+      static_cast<void>(lock.wait_until(helper_calls_, Clock::now() + time_of_help));
+      if (is_stopping_) return;
+      try {
+        progress(0);
+      } catch (const std::exception& error) {
+        log_warning("connections over TCP: {}", error.what());
+      }
+    }
+  }
+
+  void stop_helper() {
+    {
+      const MutexLock lock(mutex_);
+      is_stopping_ = true;
+      helper_calls_.notify_one();
+    }
+    if (helper_.joinable()) helper_.join();
+  }
+
+  // ---- the end
+
+  /// Waits until what was sent has arrived in the memory of the other hosts.
+  void say_farewell() {
+    const Clock::time_point end = Clock::now() + std::chrono::seconds(1);
+    for (const auto& peer : peers_) {
+      for (Line* const line : {&peer->small, &peer->bulk}) {
+        if (line->channel.is_open() || !line->channel.has_left())
+          push(*peer, line->number, {{.kind = FrameKind::farewell}});
+      }
+    }
+    const auto is_under_way = [](const Line& line) {
+      int bytes = 0;
+      if (!line.channel.is_open()) return !line.channel.has_left() && !line.peer.is_ending;
+      return !line.channel.has_left() || (ioctl(line.channel.socket(), SIOCOUTQ, &bytes) == 0 && bytes > 0);
+    };
+    for (;;) {
+      const bool any = std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+        return is_under_way(peer->small) || is_under_way(peer->bulk);
+      });
+      if (!any || Clock::now() > end) return;
+      progress(1);
+    }
+  }
+
+  Mutex mutex_;
+  TcpOptions options_;
+  std::vector<TcpAddress> own_;
+  TcpIdentity identity_;
+  int epoll_ = -1;
+  int listener_ = -1;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::unordered_map<std::uint64_t, int> by_id_;
+  std::list<Stranger> strangers_;
+  std::uint64_t last_stranger_key_ = first_stranger_key;
+  std::size_t open_lines_ = 0;
+  Clock::time_point next_look_{};
+  std::unordered_map<std::uint64_t, std::deque<Message>> messages_;  // by group
+  std::unordered_map<std::uint64_t, std::uint64_t> first_tags_;      // by group
+  std::unordered_set<std::uint64_t> closed_;                         // groups
+  std::deque<std::uint64_t> closed_in_order_;
+  std::atomic<std::size_t> lost_peers_{0};
+  std::thread helper_;
+  std::condition_variable helper_calls_;
+  bool is_helping_ = false;
+  bool is_stopping_ = false;
+  bool is_receiving_ = false;
+  std::array<std::byte, std::size_t{64} << 10> room_;
+};
+
+// ---- the public functions lock
+
+TcpNetwork::TcpNetwork(TcpOptions options) : implementation_(std::make_unique<Implementation>(std::move(options))) {}
+TcpNetwork::~TcpNetwork() = default;
+
+std::shared_ptr<TcpNetwork> TcpNetwork::of_this_process(const TcpOptions& options) {
+  static Mutex mutex;
+  static auto* const known LOCKSTEP_PT_GUARDED_BY(mutex) = new std::weak_ptr<TcpNetwork>;
+  const MutexLock lock(mutex);
+  auto network = known->lock();
+  if (network == nullptr) *known = network = std::make_shared<TcpNetwork>(options);
+  return network;
+}
+std::uint64_t TcpNetwork::new_token() { return random_word(); }
+
+const TcpIdentity& TcpNetwork::identity() const noexcept { return implementation_->identity(); }
+std::size_t TcpNetwork::lost_peers() const noexcept { return implementation_->lost_peers(); }
+
+int TcpNetwork::learn(const TcpIdentity& identity) {
+  const MutexLock lock(implementation_->mutex());
+  return implementation_->learn(identity);
+}
+void TcpNetwork::post(int peer, std::uint64_t group, std::span<const std::byte> message) {
+  const MutexLock lock(implementation_->mutex());
+  implementation_->post(peer, group, message);
+}
+bool TcpNetwork::has_left(int peer) {
+  const MutexLock lock(implementation_->mutex());
+  return implementation_->has_left(peer);
+}
+std::optional<TcpNetwork::Message> TcpNetwork::poll(std::uint64_t group) {
+  const MutexLock lock(implementation_->mutex());
+  return implementation_->poll(group);
+}
+void TcpNetwork::close_group(std::uint64_t group) {
+  const MutexLock lock(implementation_->mutex());
+  implementation_->close_group(group);
+}
+void TcpNetwork::send(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag,
+                      std::span<const std::byte> data) {
+  const MutexLock lock(implementation_->mutex());
+  implementation_->send(transfer, peer, group, tag, data);
+}
+void TcpNetwork::receive(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag,
+                         std::span<std::byte> data) {
+  const MutexLock lock(implementation_->mutex());
+  implementation_->receive(transfer, peer, group, tag, data);
+}
+TcpTransfer::State TcpNetwork::state(const TcpTransfer& transfer) {
+  const MutexLock lock(implementation_->mutex());
+  return transfer.state_;
+}
+std::size_t TcpNetwork::moved_bytes(const TcpTransfer& transfer) {
+  const MutexLock lock(implementation_->mutex());
+  return transfer.moved_;
+}
+void TcpNetwork::cancel(TcpTransfer& transfer) noexcept {
+  const MutexLock lock(implementation_->mutex());
+  try {
+    implementation_->cancel(transfer);
+  } catch (const std::bad_alloc&) {
+    implementation_->give_up(transfer);
+  }
+}
+void TcpNetwork::drop_before(std::uint64_t group, std::uint64_t tag) {
+  const MutexLock lock(implementation_->mutex());
+  implementation_->drop_before(group, tag);
+}
+void TcpNetwork::progress() {
+  const MutexLock lock(implementation_->mutex());
+  implementation_->progress(0);
+}
+void TcpNetwork::wait(std::chrono::milliseconds limit) {
+  // epoll tells of the same events again, so that a wait without the lock loses none
+  epoll_event event;
+  static_cast<void>(epoll_wait(implementation_->epoll(), &event, 1, static_cast<int>(limit.count())));
+  progress();
+}
+std::optional<TcpNetwork::Loss> TcpNetwork::loss_of(int peer, std::uint64_t group) {
+  const MutexLock lock(implementation_->mutex());
+  if (implementation_->why_lost(peer).empty() || implementation_->has_message(peer, group)) return std::nullopt;
+  return Loss{implementation_->why_lost(peer), implementation_->has_left_for_good(peer)};
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connections of this process to other processes over TCP, and the messages and transfers that go over them. All groups
+// of a process share one network.
+//
+// Two processes have two connections, made when they are needed first: one for small frames, by whose end each learns
+// of the end of the other, and one for bulk data. A transfer of at most `eager_bytes` goes with its header; a larger
+// one is announced, and its data follows in parts when the receiver waits for it. Transfers from one process to another
+// match in order if their group and tag are equal.
+//
+// A process that ends, or a connection that does, fails the transfers with that process. That is a suspicion: the other
+// process may live. No connection is made again.
+
+#pragma once
+
+#include "base/mutex.hpp"
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/channel.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// One end of a transfer in progress. Its owner keeps it at its place until it is not pending any more.
+class TcpTransfer {
+ public:
+  enum class State : std::uint8_t { idle, pending, done, failed };
+
+  TcpTransfer() = default;
+  TcpTransfer(const TcpTransfer&) = delete;
+  TcpTransfer& operator=(const TcpTransfer&) = delete;
+
+ private:
+  friend class TcpNetwork;
+  bool is_send_ = false;
+  State state_ = State::idle;
+  int peer_ = -1;
+  std::uint64_t group_ = 0;
+  std::uint64_t tag_ = 0;
+  std::uint64_t number_ = 0;  // of the sender, once it is known
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t moved_ = 0;  // bytes that have left this rank or have come
+  bool is_eager_ = false;
+};
+
+struct TcpOptions {
+  std::string interface;         ///< see own_addresses
+  std::uint16_t first_port = 0;  ///< range of ports to listen on; 0: any port
+  std::uint16_t last_port = 0;
+  std::string
+      announced_address;  ///< to which the others connect, if it is none of this host's; empty: those of the host
+  /// After so much time without any sign of the other host, the kernel ends a connection.
+  std::chrono::milliseconds silence{600'000};
+};
+
+/// Thread-safe. No function waits, but the destructor and `wait`. Connections are made, and frames sent, inside of its
+/// functions; a thread does so if that has not been enough, so that what was posted leaves also if this process calls
+/// no function any more.
+class TcpNetwork {
+ public:
+  static constexpr std::size_t eager_bytes = std::size_t{128} << 10;
+  /// Bytes of eager transfers to one process that its ranks have not taken yet; transfers beyond are announced.
+  static constexpr std::size_t eager_window = std::size_t{1} << 20;
+  static constexpr std::size_t part_bytes = std::size_t{512} << 10;
+  /// Connections whose other side has not proved yet that it belongs to the job; if there are more, the oldest is
+  /// closed.
+  static constexpr std::size_t most_strangers = 64;
+
+  /// Listens. Throws Error(unavailable) if that is not possible, and Error(invalid_argument) for wrong options.
+  explicit TcpNetwork(TcpOptions options = {});
+  TcpNetwork(const TcpNetwork&) = delete;
+  TcpNetwork& operator=(const TcpNetwork&) = delete;
+  /// Ends all connections. What has been sent arrives, and so does what other processes have sent to this one: waits up
+  /// to a second for their end, so that no message is lost.
+  ~TcpNetwork();
+
+  /// The network of this process, which exists as long as the result of a call. The options are those of the first
+  /// call.
+  [[nodiscard]] static std::shared_ptr<TcpNetwork> of_this_process(const TcpOptions& options);
+  /// A random number that is not 0.
+  [[nodiscard]] static std::uint64_t new_token();
+
+  [[nodiscard]] const TcpIdentity& identity() const noexcept;
+  /// The number of the process `identity` among the peers of this one. The same for each call with it.
+  [[nodiscard]] int learn(const TcpIdentity& identity);
+
+  /// Sends a copy of `message` to `group` on `peer`.
+  void post(int peer, std::uint64_t group, std::span<const std::byte> message);
+  /// Whether all that was posted to `peer` has left this process.
+  [[nodiscard]] bool has_left(int peer);
+  struct Message {
+    int peer;
+    std::vector<std::byte> bytes;
+  };
+  /// The next message to `group`; none if none has come.
+  [[nodiscard]] std::optional<Message> poll(std::uint64_t group);
+  /// Forgets all that has come for `group`, and all that will come.
+  void close_group(std::uint64_t group);
+
+  /// Starts to send `data`, which must stay unchanged until the transfer is not pending any more.
+  void send(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::span<const std::byte> data);
+  /// Starts to receive exactly `data.size()` bytes. A transfer of another size fails on both sides.
+  void receive(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::span<std::byte> data);
+  [[nodiscard]] TcpTransfer::State state(const TcpTransfer& transfer);
+  /// Bytes that have left this process, or have come.
+  [[nodiscard]] std::size_t moved_bytes(const TcpTransfer& transfer);
+  /// Ends a transfer: its memory is free afterwards.
+  void cancel(TcpTransfer& transfer) noexcept;
+  /// Drops the transfers to this rank that have come for tags of `group` below `tag`, and those that will come.
+  void drop_before(std::uint64_t group, std::uint64_t tag);
+
+  /// Receives and sends what is possible.
+  void progress();
+  /// As `progress`, after a wait of at most `limit` for something to receive.
+  void wait(std::chrono::milliseconds limit);
+  struct Loss {
+    std::string why;
+    bool has_left;  ///< the other process has ended its connections in an orderly way
+  };
+  /// Why the connections to `peer` have ended; none if they have not, or a message to `group` is left that came before.
+  [[nodiscard]] std::optional<Loss> loss_of(int peer, std::uint64_t group);
+  /// The number of peers whose connections have ended; grows.
+  [[nodiscard]] std::size_t lost_peers() const noexcept;
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace lockstep::detail

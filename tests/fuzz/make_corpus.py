@@ -83,6 +83,16 @@ def sent(*messages):
     return b''.join(bytes([rank]) + struct.pack('<H', len(message)) + message for rank, message in messages)
 
 
+def frame(kind, payload=b'', number=0, size=0, bytes=None):
+    """A FrameHeader of transport/tcp/frame.hpp, and its payload."""
+    return struct.pack('<IIQQQQ', kind, len(payload) if bytes is None else bytes, 7, 1, number, size) + payload
+
+
+def greeting(to=0x0807060504030201, line=0):
+    """A TcpGreeting of transport/tcp/handshake.hpp, and a proof that is wrong."""
+    return struct.pack('<QQQQQQ', 0x31706574736b636c, 5, to, line, 1, 2) + b'p' * 16
+
+
 def damaged(files):
     """Each file truncated, with an additional byte, and with a changed byte."""
     result = dict(files)
@@ -104,6 +114,12 @@ CORPUS = {
     'config': {
         'options': b'seed=3\n# text\nname = a b \n\nquiet=true\n', 'section': b'[part]\nseed=1\n', 'unknown': b'other=1\n', 'no-value': b'seed\n',
         'number': b'seed=99999999999999999999\n', 'twice': b'seed=1\nseed=2\n', 'escape': b'name\x1b[2J=1\n', 'config': b'config=/dev/null\n',
+    },
+    'frames': {
+        'message': frame(1, b'hello'), 'empty': frame(1), 'eager': frame(2, b'x' * 300, 1, 300), 'request': frame(3, b'', 2, 1 << 20) + frame(4, b'', 2),
+        'data': frame(5, b'y' * 200, 2) + frame(5, b'z' * 100, 2, 200), 'others': frame(6, b'', 3) + frame(7, b'', 0, 5000) + frame(8),
+        'dropped': frame(2, b'x' * 100, 3, 100) + frame(1, b'next'), 'unknown': frame(9), 'no-kind': frame(0), 'large': frame(1, b'', bytes=(1 << 20) + 1),
+        'payload-of-a-grant': frame(4, b'x', 1), 'greeting': greeting(), 'of-another': greeting(1), 'bulk': greeting(line=1), 'line': greeting(line=9),
     },
     'control': {
         'header': sent((0, header(0, 0)), (1, header(0, 0, b'data')), (2, header(1, 0))),

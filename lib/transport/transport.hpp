@@ -11,7 +11,6 @@
 #include "base/processor.hpp"
 #include "transport/buffer.hpp"
 #include "transport/shm/node_group.hpp"
-#include "transport/tcp/address.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -65,12 +64,11 @@ struct Introduction {
   std::uint64_t number = 0;      ///< greater than the numbers of all earlier groups of this rank
   std::uint64_t duplicates = 0;  ///< number of MPI_Comm_idup calls of this rank on the parent's communicator
   std::int32_t leader = -1;  ///< leader of the node, as a rank of the job; -1 if unknown; unused if there is a parent
+  std::uint32_t wants_tcp = 0;  ///< 1 if data between nodes is to go over TCP
   ProcessId process;
   AllowedCpus processors;
   NodeIntroduction node;
-  std::uint64_t wants_tcp = 0;  ///< 1 if data between nodes is to go over TCP
-  TcpIdentity tcp;              ///< empty if the rank cannot use TCP, or the other ranks know it from the parent
-  std::uint64_t token = 0;      ///< with TCP: random; that of the lowest rank of a group identifies the group
+  std::uint64_t token = 0;  ///< with TCP: random; that of the lowest rank of a group identifies the group
 };
 static_assert(std::is_trivially_copyable_v<Introduction>);
 

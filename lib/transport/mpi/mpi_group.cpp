@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -77,13 +78,14 @@ std::unique_ptr<MpiGroup> MpiGroup::first_of(MpiRanks ranks, int leader) {
 }
 
 Introduction MpiGroup::introduction() const {
-  Introduction own{next_transport_number(), parent_.context->duplicates(), leader_, id_of_this_process(),
-                   allowed_cpus(),          offer_.introduction()};
-  own.wants_tcp = parent_.wants_tcp ? 1 : 0;
-  if (parent_.network == nullptr) return own;
-  if (parent_.peers.empty()) own.tcp = parent_.network->identity();
-  own.token = TcpNetwork::new_token();
-  return own;
+  return {next_transport_number(),
+          parent_.context->duplicates(),
+          leader_,
+          parent_.wants_tcp ? 1U : 0U,
+          id_of_this_process(),
+          allowed_cpus(),
+          offer_.introduction(),
+          parent_.wants_tcp ? TcpNetwork::new_token() : 0};
 }
 
 void MpiGroup::join(std::span<const Introduction> all, std::span<const int> members) {
@@ -100,38 +102,40 @@ void MpiGroup::join(std::span<const Introduction> all, std::span<const int> memb
     ranks_.processes.push_back(other.process);
     if (other.processors == own) ranks_.on_same_processors.push_back(rank);
   }
-  learn_peers(all);
+  agree_on_tcp(all);
   open_memory(all);
 }
 
 /// All ranks of the group see the same, so that they agree on an error.
-void MpiGroup::learn_peers(std::span<const Introduction> all) {
+void MpiGroup::agree_on_tcp(std::span<const Introduction> all) {
   const auto introduction_of = [&](int rank) -> const Introduction& {
     return all[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])];
   };
-  const bool are_known = !parent_.peers.empty();
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    const Introduction& of_rank = introduction_of(rank);
-    if (of_rank.wants_tcp != introduction_of(0).wants_tcp) {
-      tcp_error_.emplace(
-          Code::mismatch,
-          fmt::format("LOCKSTEP_TRANSPORT is {} on rank {}, but not on rank 0; set it alike on all ranks",
-                      of_rank.wants_tcp != 0 ? "tcp" : "mpi", rank));
-    } else if (of_rank.wants_tcp != 0 && !are_known && of_rank.tcp.id == 0) {
-      tcp_error_.emplace(Code::unavailable,
-                         fmt::format("rank {} cannot use TCP between nodes; its log has the reason", rank));
-    }
-    if (tcp_error_) return;
+  for (int rank = 1; rank < ranks_.size() && !tcp_error_; ++rank) {
+    const bool wants = introduction_of(rank).wants_tcp != 0;
+    if (wants == (introduction_of(0).wants_tcp != 0)) continue;
+    tcp_error_.emplace(Code::mismatch,
+                       fmt::format("LOCKSTEP_TRANSPORT is {} on rank {}, but not on rank 0; set it alike on all ranks",
+                                   wants ? "tcp" : "mpi", rank));
   }
-  if (!ranks_.wants_tcp) return;
+  if (!ranks_.wants_tcp || tcp_error_) return;
   ranks_.network = parent_.network;
   ranks_.group_id = introduction_of(0).token;
+  if (parent_.peers.empty()) return;  // `learn_peers` will be called
+  for (const int member : members_) ranks_.peers.push_back(parent_.peers[static_cast<std::size_t>(member)]);
+}
+
+TcpIdentity MpiGroup::identity() const { return parent_.network ? parent_.network->identity() : TcpIdentity(); }
+
+void MpiGroup::learn_peers(std::span<const TcpIdentity> all) {
   for (int rank = 0; rank < ranks_.size(); ++rank) {
-    const int member = members_[static_cast<std::size_t>(rank)];
-    const bool is_own = rank == ranks_.rank;
-    ranks_.peers.push_back(are_known ? parent_.peers[static_cast<std::size_t>(member)]
-                           : is_own  ? -1
-                                     : ranks_.network->learn(introduction_of(rank).tcp));
+    const TcpIdentity& identity = all[static_cast<std::size_t>(rank)];
+    if (identity.id == 0) {
+      tcp_error_.emplace(Code::unavailable,
+                         fmt::format("rank {} cannot use TCP between nodes; its log has the reason", rank));
+      return;
+    }
+    ranks_.peers.push_back(rank == ranks_.rank ? -1 : ranks_.network->learn(identity));
   }
 }
 
@@ -167,13 +171,26 @@ void MpiGroup::open_memory(std::span<const Introduction> all) {
 }
 
 bool MpiGroup::test_context() {
-  if (!duplicate_) {
-    if (!parent_.context->drop_duplicates(duplicates_)) return false;
-    duplicate_ = parent_.context->start_duplicate();
+  if (!has_context_) {
+    if (!duplicate_) {
+      if (!parent_.context->drop_duplicates(duplicates_)) return false;
+      duplicate_ = parent_.context->start_duplicate();
+    }
+    if (!duplicate_->test()) return false;
+    ranks_.context = std::make_shared<Context>(duplicate_->take());
+    duplicate_.reset();
+    has_context_ = true;
+    if (needs_identities()) {
+      const TcpIdentity own = identity();
+      identities_ = std::make_unique<mpi::PendingAllGather>(ranks_.context->comm(), ranks_.size(), &own, sizeof(own));
+    }
   }
-  if (!duplicate_->test()) return false;
-  ranks_.context = std::make_shared<Context>(duplicate_->take());
-  duplicate_.reset();
+  if (!identities_) return true;
+  if (!identities_->test()) return false;
+  std::vector<TcpIdentity> all(static_cast<std::size_t>(ranks_.size()));
+  std::memcpy(all.data(), identities_->all().data(), identities_->all().size());
+  identities_.reset();
+  learn_peers(all);
   return true;
 }
 

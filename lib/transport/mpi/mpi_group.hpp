@@ -62,6 +62,15 @@ class MpiGroup final : public NewGroup {
   /// Sets the leaders of the ranks. Called only on a result of `first_of`, before `join`. Local.
   void set_nodes(std::vector<int> leaders) { parent_.leaders = std::move(leaders); }
 
+  /// Whether the ranks of a first group have to exchange what `identity` returns, and call `learn_peers`, after `join`.
+  [[nodiscard]] bool needs_identities() const noexcept {
+    return ranks_.wants_tcp && ranks_.peers.empty() && !tcp_error_;
+  }
+  /// By which the other ranks connect to this one; empty if it has no network.
+  [[nodiscard]] TcpIdentity identity() const;
+  /// `all` is by rank.
+  void learn_peers(std::span<const TcpIdentity> all);
+
   Introduction introduction() const override;
   void join(std::span<const Introduction> all, std::span<const int> members) override;
   bool needs_context() const noexcept override { return needs_context_; }
@@ -74,7 +83,7 @@ class MpiGroup final : public NewGroup {
 
  private:
   void choose_context(std::span<const int> members);
-  void learn_peers(std::span<const Introduction> all);
+  void agree_on_tcp(std::span<const Introduction> all);
   void open_memory(std::span<const Introduction> all);
   void decide_memory(std::span<const Vote> votes);
 
@@ -87,7 +96,9 @@ class MpiGroup final : public NewGroup {
   std::vector<int> members_;      // ranks of the parent
   MpiRanks ranks_;
   bool needs_context_ = false;
+  bool has_context_ = false;
   std::unique_ptr<mpi::PendingDuplicate> duplicate_;
+  std::unique_ptr<mpi::PendingAllGather> identities_;
   int attempts_ = 0;
   bool has_slot_ = false;
   std::optional<Error> tcp_error_;  // why data cannot go over TCP; the same on all ranks

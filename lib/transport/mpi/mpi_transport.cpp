@@ -536,6 +536,7 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, 
   const auto introductions = exchange(made.get(), size, group->introduction(), wait);
   group->set_nodes(leaders_of(made.get(), introductions));
   group->join(introductions, all_ranks);
+  if (group->needs_identities()) group->learn_peers(exchange(made.get(), size, group->identity(), wait));
   while (!group->accept(exchange(made.get(), size, group->vote(), wait))) {}
   return group->take();
 }

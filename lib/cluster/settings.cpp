@@ -86,11 +86,13 @@ void read_recorder(std::string_view text, Settings& settings) {
 }
 
 void read_ports(std::string_view text, Settings& settings) {
-  const char* const end = text.data() + text.size();
-  const auto [dash, first_error] = std::from_chars(text.data(), end, settings.first_port);
-  const bool has_dash = first_error == std::errc() && dash != end && *dash == '-';
-  const auto [last, error] = std::from_chars(has_dash ? dash + 1 : end, end, settings.last_port);
-  const bool is_right = has_dash && error == std::errc() && last == end && settings.first_port > 0;
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  const auto read = [](std::string_view number, std::uint16_t& port) {
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), port);
+    return error == std::errc{} && end == number.data() + number.size() && port > 0;
+  };
+  const bool is_right = dash < text.size() && read(text.substr(0, dash), settings.first_port) &&
+                        read(text.substr(dash + 1), settings.last_port);
   if (!is_right || settings.last_port < settings.first_port)
     throw_error(Code::invalid_argument, "LOCKSTEP_PORTS=\"{}\": expected a range of ports such as 20000-20100", text);
 }

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Simulated ranks exchange data by messages of simulated MPI: they have no connections over TCP.
+
+#include "base/check.hpp"
+#include "transport/mpi/tcp_transport.hpp"
+#include "transport/tcp/network.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+[[noreturn]] void refuse() { throw_error(Code::internal, "simulated ranks have no TCP"); }
+
+}  // namespace
+
+std::shared_ptr<TcpNetwork> TcpNetwork::of_this_process(const TcpOptions&) { refuse(); }
+std::uint64_t TcpNetwork::new_token() { refuse(); }
+const TcpIdentity& TcpNetwork::identity() const noexcept {
+  static const TcpIdentity none;
+  return none;
+}
+int TcpNetwork::learn(const TcpIdentity&) { refuse(); }
+
+std::unique_ptr<Transport> make_tcp_transport(MpiRanks, std::uint64_t, std::unique_ptr<NodeGroup>) { refuse(); }
+
+}  // namespace lockstep::detail

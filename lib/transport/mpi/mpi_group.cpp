@@ -128,15 +128,14 @@ void MpiGroup::agree_on_tcp(std::span<const Introduction> all) {
 TcpIdentity MpiGroup::identity() const { return parent_.network ? parent_.network->identity() : TcpIdentity(); }
 
 void MpiGroup::learn_peers(std::span<const TcpIdentity> all) {
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    const TcpIdentity& identity = all[static_cast<std::size_t>(rank)];
-    if (identity.id == 0) {
-      tcp_error_.emplace(Code::unavailable,
-                         fmt::format("rank {} cannot use TCP between nodes; its log has the reason", rank));
-      return;
-    }
-    ranks_.peers.push_back(rank == ranks_.rank ? -1 : ranks_.network->learn(identity));
+  const auto without = std::find_if(all.begin(), all.end(), [](const TcpIdentity& each) { return each.id == 0; });
+  if (without != all.end()) {
+    tcp_error_.emplace(Code::unavailable, fmt::format("rank {} cannot use TCP between nodes; its log has the reason",
+                                                      without - all.begin()));
+    return;
   }
+  for (int rank = 0; rank < ranks_.size(); ++rank)
+    ranks_.peers.push_back(rank == ranks_.rank ? -1 : ranks_.network->learn(all[static_cast<std::size_t>(rank)]));
 }
 
 void MpiGroup::choose_context(std::span<const int> members) {

@@ -30,10 +30,6 @@ void TcpChannel::close() noexcept {
   target_ = nullptr;
 }
 
-void TcpChannel::end_sending() noexcept {
-  if (socket_ >= 0) shutdown(socket_, SHUT_WR);
-}
-
 void TcpChannel::push(OutgoingFrame&& frame) {
   outgoing_.push_back(std::move(frame));
   OutgoingFrame& last = outgoing_.back();

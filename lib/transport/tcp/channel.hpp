@@ -55,8 +55,6 @@ class TcpChannel {
   [[nodiscard]] int socket() const noexcept { return socket_; }
   /// Forgets all frames.
   void close() noexcept;
-  /// No frame follows; the other side gets what was sent.
-  void end_sending() noexcept;
 
   void push(OutgoingFrame&& frame);
   [[nodiscard]] bool has_left() const noexcept { return outgoing_.empty(); }

@@ -4,7 +4,7 @@
 // Simulated ranks exchange data by messages of simulated MPI: they have no connections over TCP.
 
 #include "base/check.hpp"
-#include "transport/mpi/tcp_transport.hpp"
+#include "transport/mpi/mpi_group.hpp"
 #include "transport/tcp/network.hpp"
 
 namespace lockstep::detail {

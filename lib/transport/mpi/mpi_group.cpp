@@ -7,7 +7,6 @@
 #include "base/log.hpp"
 #include "base/processor.hpp"
 #include "cluster/place.hpp"
-#include "transport/mpi/tcp_transport.hpp"
 
 #include <fmt/format.h>
 

@@ -109,5 +109,9 @@ class MpiGroup final : public NewGroup {
 /// Makes a transport over `ranks`. Local.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(MpiRanks ranks, std::uint64_t number,
                                                         std::unique_ptr<NodeGroup> group);
+/// The same, with messages and transfers over TCP (tcp/network), but for those between ranks of a node that share
+/// memory. `ranks` has a network. Local.
+[[nodiscard]] std::unique_ptr<Transport> make_tcp_transport(MpiRanks ranks, std::uint64_t number,
+                                                            std::unique_ptr<NodeGroup> group);
 
 }  // namespace lockstep::detail

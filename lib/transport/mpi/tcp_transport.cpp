@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
-#include "transport/mpi/tcp_transport.hpp"
+//
+// Transport between ranks of an MPI job whose messages and transfers go over TCP. MPI has started the job and told the
+// addresses.
 
 #include "base/check.hpp"
 #include "base/leak.hpp"
 #include "base/log.hpp"
 #include "transport/mpi/group_end.hpp"
+#include "transport/mpi/mpi_group.hpp"
 #include "transport/tcp/network.hpp"
 
 #include <algorithm>

@@ -62,8 +62,7 @@ std::uint64_t random_word() {
 class TcpNetwork::Implementation {
  public:
   explicit Implementation(TcpOptions options) : options_(std::move(options)) {
-    const std::string option = "LOCKSTEP_INTERFACE";
-    own_ = own_addresses(options_.interface, option);
+    own_ = own_addresses(options_.interface, "LOCKSTEP_INTERFACE");
     identity_.id = random_word();
     identity_.secret = {random_word(), random_word()};
     if (!options_.announced_address.empty()) {
@@ -229,12 +228,14 @@ class TcpNetwork::Implementation {
     if (has_timers()) look_at_timers();
   }
 
-  std::string why_lost(int peer) const { return peers_[static_cast<std::size_t>(peer)]->why; }
-  bool has_left_for_good(int peer) const { return peers_[static_cast<std::size_t>(peer)]->has_left; }
-  bool has_message(int peer, std::uint64_t group) const {
+  std::optional<Loss> loss_of(int peer, std::uint64_t group) const {
+    const Peer& lost = *peers_[static_cast<std::size_t>(peer)];
+    if (lost.why.empty()) return std::nullopt;
     const auto found = messages_.find(group);
-    return found != messages_.end() && std::any_of(found->second.begin(), found->second.end(),
-                                                   [peer](const Message& message) { return message.peer == peer; });
+    const bool has_message =
+        found != messages_.end() && std::any_of(found->second.begin(), found->second.end(),
+                                                [peer](const Message& message) { return message.peer == peer; });
+    return has_message ? std::nullopt : std::optional(Loss{lost.why, lost.has_left});
   }
 
  private:
@@ -886,9 +887,7 @@ class TcpNetwork::Implementation {
     peer.why = std::move(why);
     peer.is_ending = true;
     lost_peers_.fetch_add(1, std::memory_order_relaxed);
-    for (Line* const line : {&peer.small, &peer.bulk}) {
-      close(*line);
-    }
+    for (Line* const line : {&peer.small, &peer.bulk}) close(*line);
     for (const auto& [number, transfer] : peer.sends) transfer->state_ = State::failed;
     for (const auto& [number, transfer] : peer.incoming) transfer->state_ = State::failed;
     for (TcpTransfer* const transfer : peer.withdrawn) transfer->state_ = State::failed;
@@ -1091,8 +1090,7 @@ void TcpNetwork::wait(std::chrono::milliseconds limit) {
 }
 std::optional<TcpNetwork::Loss> TcpNetwork::loss_of(int peer, std::uint64_t group) {
   const MutexLock lock(implementation_->mutex());
-  if (implementation_->why_lost(peer).empty() || implementation_->has_message(peer, group)) return std::nullopt;
-  return Loss{implementation_->why_lost(peer), implementation_->has_left_for_good(peer)};
+  return implementation_->loss_of(peer, group);
 }
 
 }  // namespace lockstep::detail

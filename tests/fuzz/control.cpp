@@ -69,7 +69,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
     channel.begin_operation();
     while (channel.poll_one()) use(channel, epoch);
-    while (channel.pair_message() != nullptr) channel.drop_pair_message();
+    while (const auto* const message = channel.pair_message()) {
+      if (!message->data.empty() && !message->message.has_data) std::abort();
+      static_cast<void>(channel.has_withdrawal(message->source, message->message.sequence));
+      channel.drop_pair_message();
+    }
     channel.note_end(epoch, {0, {}});
     channel.enter_epoch(epoch + 1);
     use(channel, epoch + 1);

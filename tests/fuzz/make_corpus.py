@@ -68,14 +68,15 @@ def header(epoch, sequence, data=b''):
     return struct.pack('<IIQqQQ', 0, 0, epoch, sequence, 5, 0) + data
 
 
-def control(kind, epoch, sequence, awaited=(), code=5, ends=0, text=b''):
-    """A ControlMessage there; its size depends on its kind (bytes_of)."""
+def control(kind, epoch, sequence, awaited=(), code=5, ends=0, text=b'', data=None):
+    """A ControlMessage there, whose size depends on its kind (bytes_of), and the data behind an offer."""
     message = bytearray(1520)
     struct.pack_into('<IIQq', message, 0, kind, 0, epoch, sequence)
     struct.pack_into('<i8i', message, 28, -1, *(tuple(awaited) + (-1,) * 8)[:8])
     struct.pack_into('<qiiBB', message, 72, sequence, 1, -1, code, ends)
     message[72 + 82:72 + 82 + len(text)] = text
-    return bytes(message[:{2: 72, 8: 72, 1: 1520, 7: 1520}.get(kind, 640)])
+    message[25] = data is not None
+    return bytes(message[:{2: 72, 8: 72, 1: 1520, 7: 1080}.get(kind, 640)]) + (data or b'')
 
 
 def sent(*messages):
@@ -127,6 +128,7 @@ CORPUS = {
         'aborts': sent((0, control(4, 0, 1, text=b'rank 1 failed')), (1, control(4, 0, 0, ends=3)), (2, control(4, 1, 0, ends=2))),
         'ends': sent((0, control(5, 0, 2, text=b'rank 1 has exited')), (0, control(6, 1, 0, ends=4))),
         'pairs': sent(*((0, control(kind, 0, 3)) for kind in range(7, 11))),
+        'data': sent((0, control(7, 0, 0, data=b'abc')), (1, control(7, 0, 1, data=b'')), (2, control(8, 0, 0) + b'x'), (0, control(7, 0, 1) + b'x')),
         'long-text': sent((1, control(4, 0, 0, text=b'x' * 480))), 'short': sent((0, b'a'), (1, control(2, 0, 0)[:-1]), (2, header(0, 0)[:-1])),
         'no-values': sent((0, control(11, 0, 0)), (1, control(4, 0, 0, code=9)), (2, control(4, 0, 0, ends=5)), (0, control(2, 0, 0, (4,)))),
     },

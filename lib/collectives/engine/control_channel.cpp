@@ -89,7 +89,8 @@ void ControlChannel::sort(const ReceivedMessage& received) {
   }
   const ControlMessage control = control_message_of(received.bytes);
   if (control.kind >= ControlKind::offer) {
-    pair_messages_.push_back({received.source, control});
+    const auto data = data_of(received.bytes);
+    pair_messages_.push_back({received.source, control, {data.begin(), data.end()}});
     return;
   }
   note(received.source, control);
@@ -188,6 +189,12 @@ void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, con
     put_awaited(wait.awaited, control);
     send_to(rank, control);
   }
+}
+
+bool ControlChannel::has_withdrawal(int source, std::int64_t number) const {
+  return std::any_of(pair_messages_.begin(), pair_messages_.end(), [&](const PairMessage& each) {
+    return each.source == source && each.message.kind == ControlKind::withdrawal && each.message.sequence == number;
+  });
 }
 
 void ControlChannel::send_to(int target, const ControlMessage& control) { transport_.post(target, bytes_of(control)); }

@@ -82,18 +82,23 @@ class ControlChannel {
 
   /// Sends `control` to `target`.
   void send_to(int target, const ControlMessage& control);
+  /// `message` is an offer, followed by the data of the send.
+  void send_offer(int target, std::span<const std::byte> message) { transport_.post(target, message); }
   /// A message about a send of one rank to another and the matching receive.
   struct PairMessage {
     int source;
     ControlMessage message;
+    std::vector<std::byte> data = {};  // of a send, with its offer
   };
   [[nodiscard]] bool has_pair_messages() const noexcept { return !pair_messages_.empty(); }
   /// The PairMessage that arrived first; null if there is none. It stays until `drop_pair_message`, so that it is not
   /// lost if an allocation fails.
-  [[nodiscard]] const PairMessage* pair_message() const noexcept {
+  [[nodiscard]] PairMessage* pair_message() noexcept {
     return pair_messages_.empty() ? nullptr : &pair_messages_.front();
   }
   void drop_pair_message() noexcept { pair_messages_.pop_front(); }
+  /// Whether the withdrawal of send `number` of `source` has arrived, and is still there.
+  [[nodiscard]] bool has_withdrawal(int source, std::int64_t number) const;
 
   struct Header {
     int source;

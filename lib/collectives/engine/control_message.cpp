@@ -43,11 +43,18 @@ std::size_t bytes_of_kind(ControlKind kind) {
     case ControlKind::leave:
     case ControlKind::refusal:
     case ControlKind::withdrawal: return offsetof(ControlMessage, summary);
+    case ControlKind::offer: return offsetof(ControlMessage, summary) + offsetof(Summary, differing);
     case ControlKind::header:
-    case ControlKind::summary:
-    case ControlKind::offer: break;
+    case ControlKind::summary: break;
   }
   return sizeof(ControlMessage);
+}
+
+/// The size of the message at the beginning of `bytes`.
+std::size_t message_bytes(std::span<const std::byte> bytes) {
+  ControlKind kind{};
+  std::memcpy(&kind, bytes.data(), sizeof(kind));
+  return bytes_of_kind(kind);
 }
 
 }  // namespace
@@ -58,21 +65,25 @@ std::span<const std::byte> bytes_of(const ControlMessage& control) {
 
 ControlMessage control_message_of(std::span<const std::byte> bytes) {
   ControlMessage control;
-  std::memcpy(&control, bytes.data(), bytes.size());
+  std::memcpy(&control, bytes.data(), message_bytes(bytes));
   return control;
 }
+
+std::span<const std::byte> data_of(std::span<const std::byte> bytes) { return bytes.subspan(message_bytes(bytes)); }
 
 bool is_well_formed(std::span<const std::byte> bytes, int ranks) {
   ControlKind kind{};
   if (bytes.size() < sizeof(kind)) return false;
   std::memcpy(&kind, bytes.data(), sizeof(kind));
   if (kind == ControlKind::header) return bytes.size() >= sizeof(AgreementHeader);
-  if (kind > ControlKind::withdrawal || bytes.size() != bytes_of_kind(kind)) return false;
-  if (std::to_integer<int>(bytes[offsetof(ControlMessage, is_probe)]) > 1) return false;  // not a bool
+  if (kind > ControlKind::withdrawal || bytes.size() < bytes_of_kind(kind)) return false;
+  const auto is_bool = [&](std::size_t at) { return std::to_integer<int>(bytes[at]) <= 1; };
+  if (!is_bool(offsetof(ControlMessage, is_probe)) || !is_bool(offsetof(ControlMessage, has_data))) return false;
   const ControlMessage control = control_message_of(bytes);
   const auto is_rank = [ranks](int rank) { return -1 <= rank && rank < ranks; };
-  return is_rank(control.traced) && control.failure.rank >= -1 && control.failure.code <= Code::internal &&
-         control.failure.ends <= Ends::communicator_here &&
+  const bool may_have_data = kind == ControlKind::offer && control.has_data;
+  return (may_have_data || data_of(bytes).empty()) && is_rank(control.traced) && control.failure.rank >= -1 &&
+         control.failure.code <= Code::internal && control.failure.ends <= Ends::communicator_here &&
          std::all_of(control.awaited.begin(), control.awaited.end(), is_rank);
 }
 

@@ -73,8 +73,8 @@ enum class ControlKind : std::uint32_t {
   death,      ///< a process of the sender's node has ended; `failure` has its rank and the text
   leave,      ///< the sender has destroyed its communicator; goes to the ranks that would wait for the sender
   // The kinds below concern one send and the matching receive, and have no epoch; `sequence` is the number of the send.
-  offer,       ///< by the sending rank: the descriptor of the send
-  acceptance,  ///< by the receiving rank: the descriptors agree
+  offer,       ///< by the sending rank: the descriptor of the send; the data of a small one follows
+  acceptance,  ///< by the receiving rank: the descriptors agree; it has the data, or is ready for the transfer
   refusal,     ///< by the receiving rank, with the reason: the receive does not take place
   withdrawal,  ///< by the sending rank, with the reason: the send, offered or not, does not take place
 };
@@ -112,6 +112,7 @@ struct ControlMessage {
   std::int64_t sequence = 0;
   // In a heartbeat: see ControlChannel::Heartbeat; in a status, `awaited`.
   bool is_probe = false;
+  bool has_data = false;  // in an offer: the data of the send follows
   std::int32_t traced = -1;
   static constexpr std::size_t most_awaited = 8;
   std::array<std::int32_t, most_awaited> awaited{-1, -1, -1, -1, -1, -1, -1, -1};
@@ -129,6 +130,8 @@ static_assert(sizeof(ControlMessage) <= most_message_bytes);
 [[nodiscard]] std::span<const std::byte> bytes_of(const ControlMessage& control);
 /// The message of which `bytes` was sent; `bytes` is well-formed, and no AgreementHeader.
 [[nodiscard]] ControlMessage control_message_of(std::span<const std::byte> bytes);
+/// The data that follows the message in these bytes.
+[[nodiscard]] std::span<const std::byte> data_of(std::span<const std::byte> bytes);
 
 /// Whether `bytes`, which a rank of `ranks` may have sent, is an AgreementHeader with its data, or a ControlMessage,
 /// with values that exist.

@@ -3,6 +3,7 @@
 
 #include "collectives/engine/pair_channel.hpp"
 
+#include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/mark.hpp"
 
@@ -179,10 +180,33 @@ bool PairChannel::offer(int rank, Peer& peer, std::int64_t number) {
   offer.sequence = number;
   offer.summary.lowest = {transport_.rank(), pending.operation->descriptor()};
   if (peer.sent != nullptr) offer.ring = static_cast<std::uint64_t>(peer.sent->address());
-  control_.send_to(rank, offer);
-  pending.path = Path::messages;
+  const std::size_t bytes = bytes_with_offer(pending);
+  offer.has_data =
+      pending.operation->bytes() <= most_offered_bytes && peer.unanswered_bytes + bytes <= most_unanswered_bytes;
+  send_offer(rank, offer, *pending.operation);
+  pending.path = offer.has_data ? Path::with_offer : Path::messages;
+  if (offer.has_data) peer.unanswered_bytes += bytes;
   peer.has_told_ring = offer.ring != 0;
   return true;
+}
+
+/// Time before the deadline at which a send whose data is with its offer is withdrawn.
+std::chrono::milliseconds PairChannel::time_of_answer() const noexcept {
+  return std::min(time_of_reason, options_.fail_after / 10);
+}
+
+/// Size of the offer of `pending` with its data.
+std::size_t PairChannel::bytes_with_offer(const Pending& pending) noexcept {
+  return sizeof(ControlMessage) + pending.operation->bytes();
+}
+
+void PairChannel::send_offer(int rank, const ControlMessage& offer, const PairOperation& operation) {
+  if (!offer.has_data) return control_.send_to(rank, offer);
+  const std::span<const std::byte> head = bytes_of(offer);
+  offer_.resize(head.size() + operation.bytes());
+  std::copy(head.begin(), head.end(), offer_.begin());
+  operation.pack(0, std::span(offer_).subspan(head.size()));
+  control_.send_offer(rank, offer_);
 }
 
 /// Offers the sends for which there was no room before.
@@ -193,8 +217,8 @@ void PairChannel::offer_next(int rank, Peer& peer) {
 }
 
 void PairChannel::drive(Workspace& workspace) {
-  for (; const ControlChannel::PairMessage* const message = control_.pair_message(); control_.drop_pair_message())
-    take(message->source, message->message, workspace);
+  for (; ControlChannel::PairMessage* const message = control_.pair_message(); control_.drop_pair_message())
+    take(*message, workspace);
   advance_voids();
   if (has_untold_) tell_failed_receives();
   if (under_way_ != 0) {
@@ -283,15 +307,17 @@ bool PairChannel::lacks_memory_for_long() noexcept {
 
 /// Handles a message. If an allocation fails, it throws, and the message is handled again later: what has been done for
 /// it by then is not done twice, or changes nothing.
-void PairChannel::take(int source, const ControlMessage& message, Workspace& workspace) {
-  switch (message.kind) {
-    case ControlKind::offer: take_offer(source, message, workspace); return;
-    case ControlKind::withdrawal: take_withdrawal(source, message); return;
-    default: take_answer(source, message, workspace); return;
+void PairChannel::take(ControlChannel::PairMessage& message, Workspace& workspace) {
+  switch (message.message.kind) {
+    case ControlKind::offer: take_offer(message, workspace); return;
+    case ControlKind::withdrawal: take_withdrawal(message.source, message.message); return;
+    default: take_answer(message.source, message.message, workspace); return;
   }
 }
 
-void PairChannel::take_offer(int source, const ControlMessage& message, Workspace& workspace) {
+void PairChannel::take_offer(ControlChannel::PairMessage& received, Workspace& workspace) {
+  const int source = received.source;
+  const ControlMessage& message = received.message;
   Peer& peer = peers_[source];
   if (const int member = member_of(source); member >= 0 && message.ring != 0 && peer.received == nullptr) {
     peer.received =
@@ -306,7 +332,10 @@ void PairChannel::take_offer(int source, const ControlMessage& message, Workspac
     peer.offers.erase(message.sequence);
     return;
   }
-  peer.offers.insert_or_assign(message.sequence, message.summary.lowest.descriptor);
+  const auto offer =
+      peer.offers.try_emplace(message.sequence, Offer{message.summary.lowest.descriptor, message.has_data}).first;
+  if (!received.data.empty()) offer->second.data = std::move(received.data);
+  if (message.has_data && control_.has_withdrawal(source, message.sequence)) return;  // which is answered
   if (message.sequence < peer.receives_posted) match(source, message.sequence, workspace);
 }
 
@@ -315,7 +344,14 @@ void PairChannel::take_answer(int source, const ControlMessage& message, Workspa
   const std::int64_t number = message.sequence;
   const bool is_accepted = message.kind == ControlKind::acceptance;
   if (Pending* const found = peer.sends.find(number); found != nullptr) {
-    if (!is_accepted) return finish(peer, Role::send, number, error_of(failure_of(message.failure)));
+    if (!is_accepted) {
+      SharedError error = found->withdrawn_for;
+      return finish(peer, Role::send, number, error != nullptr ? error : error_of(failure_of(message.failure)));
+    }
+    if (found->path == Path::with_offer) {
+      agree(*found);
+      return finish(peer, Role::send, number, nullptr);
+    }
     try {
       return begin(*found, workspace);
     } catch (const std::bad_alloc&) {
@@ -344,7 +380,7 @@ void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
   }
   if (number >= peer.receives_posted) {
     peer.withdrawals.insert_or_assign(number, failure);
-  } else if (peer.receives.find(number) != nullptr) {
+  } else if (const Pending* const found = peer.receives.find(number); found != nullptr && !found->is_taken) {
     finish(peer, Role::receive, number, error_of(failure));
   }
 }
@@ -354,7 +390,13 @@ void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
 void PairChannel::withdraw(int target, std::int64_t number, const Failure& failure) {
   Peer& peer = peers_[target];
   SharedError error = error_of(failure);
-  const Pending& pending = *peer.sends.find(number);
+  Pending& pending = *peer.sends.find(number);
+  if (pending.path == Path::with_offer) {
+    answer(target, ControlKind::withdrawal, number, &failure);
+    pending.fails_since = Clock::now();
+    pending.withdrawn_for = std::move(error);
+    return;
+  }
   if (pending.path == Path::memory) {
     if (!peer.sent->withdraw(number)) return finish(peer, Role::send, number, nullptr);
   } else if (pending.path == Path::messages) {
@@ -391,22 +433,40 @@ void PairChannel::match(int source, std::int64_t number, Workspace& workspace) {
 void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
   Peer& peer = peers_[source];
   Pending& found = *peer.receives.find(number);
-  const Descriptor& offered = peer.offers.at(number);
+  const Offer& offer = peer.offers.at(number);
   const PairOperation& operation = *found.operation;
   std::optional<Failure> failure;
-  if (offered.hash == operation.descriptor().hash) {
+  if (offer.descriptor.hash == operation.descriptor().hash) {
     try {
-      if (!operation.is_agreed()) begin(found, workspace);  // else the answer could not be allocated before
+      if (offer.has_data) {
+        receive_from_offer(found, offer);
+      } else if (!operation.is_agreed()) {  // else the answer could not be allocated before
+        begin(found, workspace);
+      }
     } catch (const std::bad_alloc&) {
       failure = failure_of_shortage(operation, number);
     }
   } else {
-    failure = mismatch(source, number, offered, operation);
+    failure = mismatch(source, number, offer.descriptor, operation);
   }
   SharedError error = failure ? error_of(*failure) : nullptr;
   answer(source, failure ? ControlKind::refusal : ControlKind::acceptance, number, failure ? &*failure : nullptr);
   peer.offers.erase(number);
-  if (error != nullptr) finish(peer, Role::receive, number, std::move(error));
+  if (error != nullptr) return finish(peer, Role::receive, number, std::move(error));
+  found.is_taken = found.path == Path::with_offer;
+  if (found.is_taken) advance_with_offer(peer, Role::receive, number);
+}
+
+/// If there is no memory for a part of it, it can be called again.
+void PairChannel::receive_from_offer(Pending& pending, const Offer& offer) {
+  PairOperation& operation = *pending.operation;
+  if (!operation.is_agreed()) {
+    LOCKSTEP_CHECK(offer.data.size() == operation.bytes());
+    operation.unpack(0, offer.data);
+    pending.path = Path::with_offer;
+    agree(pending);
+  }
+  if (!operation.has_begun_delivery()) operation.deliver();
 }
 
 /// Compares an offer in the memory of the node with its receive. Returns whether they match.
@@ -481,6 +541,8 @@ void PairChannel::advance(int rank, Peer& peer, Role role, Workspace& workspace)
       await_reason(rank, peer, role, number);
     } else if (one->path == Path::memory) {
       advance_in_memory(rank, peer, role, number);
+    } else if (one->path == Path::with_offer) {
+      advance_with_offer(peer, role, number);
     } else if (const auto operation = one->operation; is_moving && operation->advance(transport_, workspace)) {
       finish(peer, role, number, nullptr);
     }
@@ -514,9 +576,21 @@ void PairChannel::await_reason(int rank, Peer& peer, Role role, std::int64_t num
   finish(peer, role, number, error_of(failure_of_other_end(other, rank, transport_.rank(), number)));
 }
 
+/// Ends a receive whose data is here, and a withdrawn send without an answer.
+void PairChannel::advance_with_offer(Peer& peer, Role role, std::int64_t number) {
+  const Pending& one = *peer.pending(role).find(number);
+  if (role == Role::send) {
+    if (one.fails_since && Clock::now() - *one.fails_since > time_of_answer())
+      finish(peer, role, number, one.withdrawn_for);
+  } else if (one.is_taken) {
+    if (!one.operation->is_delivered()) return recorder_.agree_message(*one.operation);
+    finish(peer, role, number, nullptr);
+  }
+}
+
 void PairChannel::advance_in_memory(int rank, Peer& peer, Role role, std::int64_t number) {
   Pending& one = *peer.pending(role).find(number);
-  if (one.path == Path::messages) return;
+  if (one.path == Path::messages || one.path == Path::with_offer) return;
   if (role == Role::send) {
     if (one.path != Path::memory) return;
     const MessageRing::Phase phase = peer.sent->phase(number);
@@ -564,8 +638,11 @@ void PairChannel::watch(int rank, Peer& peer, Role role, LateMessages& late) {
     Pending* const one = pending.find(number);
     if (one == nullptr) continue;
     if (!one->since) one->since = now;
+    if (one->withdrawn_for != nullptr) continue;
     const Clock::duration waited = now - *one->since;
-    if (waited > options_.fail_after && !one->late_since) one->late_since = now;
+    const bool may_be_answered = one->path == Path::with_offer && role == Role::send;
+    const auto limit = options_.fail_after - (may_be_answered ? time_of_answer() : std::chrono::milliseconds(0));
+    if (waited > limit && !one->late_since) one->late_since = now;
     if (one->late_since && clock_.may_fail(*one->late_since)) {
       const auto operation = one->operation;
       time_out(rank, number, operation);
@@ -616,6 +693,7 @@ void PairChannel::finish(Peer& peer, Role role, std::int64_t number, SharedError
   const Pending pending = peer.pending(role).take(number);
   PairOperation& operation = *pending.operation;
   --under_way_;
+  if (role == Role::send && pending.path == Path::with_offer) peer.unanswered_bytes -= bytes_with_offer(pending);
   if (error != nullptr) {
     if (role == Role::receive && peer.received != nullptr) peer.received->refuse(number);
     if (role == Role::send && pending.path == Path::memory && !peer.sent->withdraw(number)) error = nullptr;

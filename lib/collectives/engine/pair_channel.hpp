@@ -6,10 +6,13 @@
 // its descriptor, and the receiver compares this descriptor with its own.
 //
 // Ranks of one node do that in shared memory (engine/node_messages). The first message of a pair, messages for which
-// the arena has no room, and all messages between nodes, are three messages of the transport: the sender offers its
-// descriptor, the receiver accepts or refuses the offer, and after an acceptance the sender sends the data. A rank that
-// fails tells the other one the reason, as a refusal or a withdrawal of the message with that number, which are
-// messages of the transport in all cases.
+// the arena has no room, and all messages between nodes, are messages of the transport: the sender offers its
+// descriptor, and the receiver accepts or refuses the offer. The data of a small message follows its offer in the same
+// message of the transport; other data is sent after the acceptance. A rank that fails tells the other one the reason,
+// as a refusal or a withdrawal of the message with that number, which are messages of the transport in all cases.
+//
+// Data that came with its offer may have been received when the offer is withdrawn. So a sender that times out
+// withdraws it somewhat before the deadline, and waits for the answer: after an acceptance, the send has succeeded.
 
 #pragma once
 
@@ -53,6 +56,11 @@ class PairChannel {
   using Clock = DrivingClock::Clock;
   /// Time after which a rank does not wait any longer for the reason of a failure of the other rank.
   static constexpr std::chrono::milliseconds time_of_reason{1000};
+  /// The data of a message of at most this size follows its offer.
+  static constexpr std::size_t most_offered_bytes = std::size_t{32} << 10;
+  /// So many bytes of offers with data may be without an answer of one rank, which keeps them. Further messages are
+  /// offered without data.
+  static constexpr std::size_t most_unanswered_bytes = std::size_t{256} << 10;
 
   struct Options {
     std::chrono::milliseconds warn_after;
@@ -101,17 +109,25 @@ class PairChannel {
  private:
   using Role = PairOperation::Role;
 
-  enum class Path : std::uint8_t { unknown, messages, memory };
+  enum class Path : std::uint8_t { unknown, with_offer, messages, memory };
   struct Pending {
     std::shared_ptr<PairOperation> operation;
     Path path = Path::unknown;  // of the data; unknown until the send is offered, or the receive has met its offer
     std::size_t received = 0;   // number of bytes received through shared memory
-    bool is_taken = false;      // whether all data is here, and the slot says so to the sender
+    bool is_taken = false;      // whether all data is here, and the sender is told so
     std::optional<Clock::time_point> since = std::nullopt;       // from the first `drive` on
     std::optional<Clock::time_point> late_since = std::nullopt;  // when the deadline was first seen to have passed
     bool warned = false;
-    std::optional<Clock::time_point> fails_since =
-        std::nullopt;  // time at which the slot showed that the other rank had failed
+    /// Time at which the slot showed that the other rank had failed, or at which this send, whose data is with its
+    /// offer, was withdrawn with `withdrawn_for`.
+    std::optional<Clock::time_point> fails_since = std::nullopt;
+    SharedError withdrawn_for = nullptr;
+  };
+  /// An offer whose receive is not posted yet.
+  struct Offer {
+    Descriptor descriptor;
+    bool has_data = false;
+    std::vector<std::byte> data = {};
   };
   /// Late messages, which one warning reports together.
   struct LateMessages {
@@ -127,10 +143,11 @@ class PairChannel {
     std::int64_t next_offer = 0;  // the first send that has not been offered
     PendingByNumber sends;
     PendingByNumber receives;
-    bool has_told_ring = false;                     // whether an offer has told the peer the address of `sent`
-    std::unique_ptr<SentMessages> sent;             // null: not made yet, or the ranks share no memory
-    std::unique_ptr<ReceivedMessages> received;     // null: the peer has not told its address
-    std::map<std::int64_t, Descriptor> offers;      // offers whose receive is not posted yet
+    bool has_told_ring = false;                  // whether an offer has told the peer the address of `sent`
+    std::unique_ptr<SentMessages> sent;          // null: not made yet, or the ranks share no memory
+    std::unique_ptr<ReceivedMessages> received;  // null: the peer has not told its address
+    std::map<std::int64_t, Offer> offers;
+    std::size_t unanswered_bytes = 0;               // of own offers with data
     std::map<std::int64_t, Failure> refusals;       // failures of receives that ended before their offer arrived
     std::map<std::int64_t, Failure> refused;        // failures of receives of the other rank, before the send is posted
     std::map<std::int64_t, Failure> withdrawals;    // withdrawn sends whose receive is not posted yet
@@ -149,13 +166,17 @@ class PairChannel {
   [[nodiscard]] int member_of(int rank) const;
   [[nodiscard]] static bool is_by_memory(const Peer& peer, std::int64_t number);
   [[nodiscard]] bool offer(int rank, Peer& peer, std::int64_t number);
+  [[nodiscard]] std::chrono::milliseconds time_of_answer() const noexcept;
+  [[nodiscard]] static std::size_t bytes_with_offer(const Pending& pending) noexcept;
+  void send_offer(int rank, const ControlMessage& offer, const PairOperation& operation);
   void offer_next(int rank, Peer& peer);
-  void take(int source, const ControlMessage& message, Workspace& workspace);
-  void take_offer(int source, const ControlMessage& message, Workspace& workspace);
+  void take(ControlChannel::PairMessage& message, Workspace& workspace);
+  void take_offer(ControlChannel::PairMessage& received, Workspace& workspace);
   void take_answer(int source, const ControlMessage& message, Workspace& workspace);
   void take_withdrawal(int source, const ControlMessage& message);
   void match(int source, std::int64_t number, Workspace& workspace);
   void meet(int source, std::int64_t number, Workspace& workspace);
+  void receive_from_offer(Pending& pending, const Offer& offer);
   [[nodiscard]] bool meet_in_memory(int source, Peer& peer, std::int64_t number);
   [[nodiscard]] Failure mismatch(int source, std::int64_t number, const Descriptor& offered,
                                  const PairOperation& operation) const;
@@ -166,6 +187,7 @@ class PairChannel {
   void agree(Pending& pending);
   void agree_at_once(Pending& pending);
   void advance(int rank, Peer& peer, Role role, Workspace& workspace);
+  void advance_with_offer(Peer& peer, Role role, std::int64_t number);
   void advance_in_memory(int rank, Peer& peer, Role role, std::int64_t number);
   void look_at_slot(int rank, Peer& peer, std::size_t index);
   void await_reason(int rank, Peer& peer, Role role, std::int64_t number);
@@ -195,6 +217,7 @@ class PairChannel {
   std::map<int, Peer> peers_;
   std::vector<int> busy_;  // the peers that may have pending sends or receives
   std::vector<VoidTransfer> voids_;
+  std::vector<std::byte> offer_;  // memory for an offer with data
   std::size_t under_way_ = 0;
   bool has_untold_ = false;  // whether any peer has an `untold_from`
   bool was_idle_ = true;     // nothing was under way at some time since the last `drive`

@@ -200,6 +200,20 @@ class Transport {
   /// other transfers aside.
   [[nodiscard]] virtual Transfer send_aside(int target, std::span<const std::byte> data) = 0;
   [[nodiscard]] virtual Transfer receive_aside(int source, std::span<std::byte> data) = 0;
+  /// Whether there are transfers by number, below.
+  [[nodiscard]] virtual bool has_transfers_by_number() const noexcept { return false; }
+  /// Start transfers aside that are matched by `number`, which the caller uses once for each source and target. The
+  /// send must start after the receive. If one of both ranks has abandoned its transfer, that of the other one never
+  /// completes if it is the receive, and completes if it is the send. Their memory is free as soon as they are
+  /// abandoned.
+  [[nodiscard]] virtual Transfer send_by_number(int target, std::int64_t number, std::span<const std::byte> data) {
+    static_cast<void>(number);
+    return send_aside(target, data);
+  }
+  [[nodiscard]] virtual Transfer receive_by_number(int source, std::int64_t number, std::span<std::byte> data) {
+    static_cast<void>(number);
+    return receive_aside(source, data);
+  }
   /// Whether the transfer is complete. If it is, its number is free again. Throws Error(unavailable) if the backend
   /// reports a fault.
   [[nodiscard]] virtual bool test(Transfer transfer) = 0;

@@ -72,7 +72,8 @@ enum class Part : std::uint8_t {
   memory,
   processors,
   privacy,
-  pauses
+  pauses,
+  transfers,
 };
 
 Random random_of(std::uint64_t seed, Part part) {
@@ -209,6 +210,7 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   constexpr int many_processors = 64;
   if (random_of(seed, Part::processors).one_in(4)) scenario.processors = many_processors;
   scenario.hides_memory = random_of(seed, Part::privacy).one_in(4);
+  scenario.numbers_transfers = random_of(seed, Part::transfers).one_in(2);
   Random of_pauses = random_of(seed, Part::pauses);
   for (Fault& fault : scenario.faults) {
     const bool can_be =
@@ -318,7 +320,7 @@ std::string describe(const Scenario& scenario) {
   const Delays& delays = scenario.delays;
   std::string text = fmt::format(
       "{} ranks{} on {} nodes{} (leaders {}), replicas {}, a switch at one in {} words, warnings after {} ms, {} "
-      "processors{}{}{}{}{}\n"
+      "processors{}{}{}{}{}{}\n"
       "messages take at most {} us, one in {} at most {} us\n",
       scenario.ranks(), scenario.has_mappings ? " with mappings" : "", scenario.nodes(),
       scenario.ranks_of_domain == 0 ? "" : fmt::format(" with caches of {} ranks", scenario.ranks_of_domain),
@@ -329,7 +331,8 @@ std::string describe(const Scenario& scenario) {
       : scenario.recovers_at_once   ? ", ranks recover at once"
                                     : "",
       scenario.turn_bytes > 0 ? ", short turns" : "", scenario.hides_memory ? ", private memory" : "",
-      delays.most.count(), delays.slow_one_in, delays.most_slow.count());
+      scenario.numbers_transfers ? ", transfers by number" : "", delays.most.count(), delays.slow_one_in,
+      delays.most_slow.count());
   for (std::size_t k = 0; k < scenario.operations.size(); ++k)
     text += fmt::format("operation {}: {}\n", k, describe(scenario.operations[k]));
   for (const Fault& fault : scenario.faults) text += describe(scenario, fault) + "\n";

@@ -382,7 +382,10 @@ class Judge {
     const auto calls_other = [this](const Fault& fault) {
       return fault.kind == FaultKind::calls_other && contains(culprits_, fault.rank);
     };
-    if (culprits_.size() > 1 && std::any_of(scenario_.faults.begin(), scenario_.faults.end(), calls_other)) return;
+    // if a rank waits for its message, it may do so just before others time out, so that the failures cross
+    if ((culprits_.size() > 1 || has_message_errors_) &&
+        std::any_of(scenario_.faults.begin(), scenario_.faults.end(), calls_other))
+      return;
     for (int rank = 0; rank < scenario_.ranks(); ++rank) {
       if (contains(culprits_, rank) || !outcome(rank).failure) continue;
       const Failure failure = with_number_of_job(rank, *outcome(rank).failure);

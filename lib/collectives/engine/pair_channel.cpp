@@ -399,7 +399,7 @@ void PairChannel::withdraw(int target, std::int64_t number, const Failure& failu
   }
   if (pending.path == Path::memory) {
     if (!peer.sent->withdraw(number)) return finish(peer, Role::send, number, nullptr);
-  } else if (pending.path == Path::messages) {
+  } else if (pending.path == Path::messages && !transport_.has_transfers_by_number()) {
     peer.withdrawn.insert_or_assign(number, pending.operation->bytes());
   }
   answer(target, ControlKind::withdrawal, number, &failure);

@@ -80,7 +80,23 @@ void PairOperation::deliver() {
 
 std::span<std::byte> PairOperation::message() const { return buffer_.first(sizeof(Word) + bytes_); }
 
+void PairOperation::start_by_number(Transport& transport, Workspace& workspace) {
+  const bool is_in_one_piece = items_.size() == 1;
+  if (!is_in_one_piece && buffer_.size() < bytes_) buffer_ = workspace.take(bytes_);
+  if (role_ == Role::send) {
+    if (!is_in_one_piece) pack(0, buffer_.first(bytes_));
+    const auto* const data = is_in_one_piece ? static_cast<const std::byte*>(only_input()) : buffer_.first(0).data();
+    transfer_ = transport.send_by_number(peer_, number_, {data, bytes_});
+  } else {
+    auto* const data =
+        is_in_one_piece ? static_cast<std::byte*>(items_.front().outputs.front()) : buffer_.first(0).data();
+    transfer_ = transport.receive_by_number(peer_, number_, {data, bytes_});
+  }
+  is_by_number_ = is_under_way_ = true;
+}
+
 void PairOperation::start(Transport& transport, Workspace& workspace) {
+  if (transport.has_transfers_by_number()) return start_by_number(transport, workspace);
   const std::size_t size = sizeof(Word) + bytes_;
   if (buffer_.size() < size) buffer_ = workspace.take(size);  // else there was no memory for the transfer
   if (role_ == Role::send) {
@@ -108,7 +124,9 @@ bool PairOperation::advance(Transport& transport, Workspace& workspace) {
     if (!transport.test(transfer_)) return false;
     is_under_way_ = false;
   }
-  if (role_ == Role::receive) {
+  if (role_ == Role::receive && is_by_number_) {
+    if (items_.size() != 1) unpack(0, buffer_.first(bytes_));
+  } else if (role_ == Role::receive) {
     Word word = nothing;
     std::memcpy(&word, message().data(), sizeof(Word));
     if (word != valid) return false;

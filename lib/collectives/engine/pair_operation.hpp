@@ -17,9 +17,10 @@ namespace lockstep::detail {
 
 /// One end of a message from one rank to another: a list of tensors, one after the other.
 ///
-/// Through the transport, a message is one transfer, which starts when both ranks have agreed. The transfer begins with
-/// a word that says whether valid data follows. If the sender times out before it gets the acceptance, it still makes
-/// the transfer, without valid data, since the transfers between two ranks match in order.
+/// Through the transport, a message is one transfer, which starts when both ranks have agreed. A transfer by number
+/// uses the memory of a single tensor itself. Any other transfer begins with a word that says whether valid data
+/// follows: if the sender times out before it gets the acceptance, it still makes the transfer, without valid data,
+/// since these transfers match in order.
 class PairOperation final : public Operation {
  public:
   enum class Role : std::uint8_t { send, receive };
@@ -58,8 +59,8 @@ class PairOperation final : public Operation {
   // Through the transport.
 
   void start(Transport& transport, Workspace& workspace) override;
-  /// Called instead of `start` if a send of `bytes` bytes of data has failed: makes the transfer, without valid data,
-  /// in `buffer`.
+  /// Unless transfers have numbers: called instead of `start` if a send of `bytes` bytes of data has failed: makes the
+  /// transfer, without valid data, in `buffer`.
   [[nodiscard]] static Transfer start_void(Transport& transport, Workspace& workspace, int target, std::size_t bytes,
                                            Buffer& buffer);
   /// Leaves `transfer` and the buffer that it uses to `transport`. Leaks the buffer if an allocation fails.
@@ -72,6 +73,7 @@ class PairOperation final : public Operation {
 
  private:
   [[nodiscard]] std::span<std::byte> message() const;
+  void start_by_number(Transport& transport, Workspace& workspace);
 
   Role role_;
   int peer_;
@@ -82,6 +84,7 @@ class PairOperation final : public Operation {
   Buffer buffer_;
   Transfer transfer_{};
   bool is_under_way_ = false;
+  bool is_by_number_ = false;
   bool has_begun_delivery_ = false;
 };
 

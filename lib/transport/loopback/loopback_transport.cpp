@@ -66,7 +66,8 @@ class Hub {
   struct Inbox {
     Mutex mutex;
     Queue messages LOCKSTEP_GUARDED_BY(mutex);
-    std::map<std::pair<int, std::uint64_t>, Queue> data LOCKSTEP_GUARDED_BY(mutex);  // by source and epoch
+    std::map<std::pair<int, std::uint64_t>, Queue> data LOCKSTEP_GUARDED_BY(mutex);    // by source and epoch
+    std::map<std::pair<int, std::int64_t>, Sent> numbered LOCKSTEP_GUARDED_BY(mutex);  // by source and number
   };
   [[nodiscard]] const LoopbackHooks& hooks() const noexcept { return *hooks_; }
   /// The rank for which hooks are called.
@@ -248,23 +249,31 @@ class LoopbackTransport final : public Transport {
     return expect(receives_aside_, source, data);
   }
 
+  bool has_transfers_by_number() const noexcept override { return hub_->hooks().numbers_transfers; }
+  Transfer send_by_number(int target, std::int64_t number, std::span<const std::byte> data) override {
+    Hub::Inbox& inbox = hub_->inbox(target);
+    Sent copy = hub_->send(rank_, target, data);
+    const MutexLock lock(inbox.mutex);
+    inbox.numbered.insert_or_assign({rank_, number}, std::move(copy));
+    return sent;
+  }
+  Transfer receive_by_number(int source, std::int64_t number, std::span<std::byte> data) override {
+    const std::size_t index = free_index();
+    numbered_.push_back({index, data, source, number});
+    return use(index);
+  }
+
   bool test(Transfer transfer) override {
     if (transfer == sent) return true;
     const auto index = static_cast<std::size_t>(transfer);
-    if (!complete_[index]) {
-      match(receives_, epoch_);
-      match(receives_aside_, aside);
-    }
+    if (!complete_[index]) match_all();
     if (!complete_[index]) return false;
     free_.push_back(index);
     return true;
   }
   void test_some(std::span<const Transfer> transfers, std::vector<std::size_t>& complete) override {
     const auto is_open = [this](Transfer each) { return each != sent && !complete_[static_cast<std::size_t>(each)]; };
-    if (std::any_of(transfers.begin(), transfers.end(), is_open)) {
-      match(receives_, epoch_);
-      match(receives_aside_, aside);
-    }
+    if (std::any_of(transfers.begin(), transfers.end(), is_open)) match_all();
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       if (is_open(transfers[i])) continue;
       if (transfers[i] != sent) free_.push_back(static_cast<std::size_t>(transfers[i]));
@@ -287,6 +296,7 @@ class LoopbackTransport final : public Transport {
       std::size_t removed = complete_[index] ? 1 : 0;
       for (auto& [source, waiting] : receives_)
         removed += std::erase_if(waiting, [index](const PendingReceive& receive) { return receive.index == index; });
+      removed += std::erase_if(numbered_, [index](const NumberedReceive& receive) { return receive.index == index; });
       if (removed != 0) {
         free_.push_back(index);
       } else {  // an incomplete receive aside (see Transport::receive_aside)
@@ -313,6 +323,13 @@ class LoopbackTransport final : public Transport {
     std::span<std::byte> data;
   };
 
+  struct NumberedReceive {
+    std::size_t index;
+    std::span<std::byte> data;
+    int source;
+    std::int64_t number;
+  };
+
   using PendingReceives = std::map<int, std::deque<PendingReceive>>;  // by source, and in the order of their start
 
   void count_started(std::size_t bytes) {
@@ -333,16 +350,45 @@ class LoopbackTransport final : public Transport {
   }
 
   Transfer expect(PendingReceives& receives, int source, std::span<std::byte> data) {
+    const std::size_t index = free_index();
+    receives[source].push_back({index, data});  // throws before anything is changed
+    return use(index);
+  }
+
+  [[nodiscard]] std::size_t free_index() {
     if (free_.empty()) {
       free_.reserve(complete_.size() + 1);  // so that the test of a complete transfer never allocates
       complete_.push_back(false);
       free_.push_back(complete_.size() - 1);
     }
-    const std::size_t index = free_.back();
-    receives[source].push_back({index, data});  // throws before anything is changed
+    return free_.back();
+  }
+
+  [[nodiscard]] Transfer use(std::size_t index) noexcept {
     free_.pop_back();
     complete_[index] = false;
     return static_cast<Transfer>(index);
+  }
+
+  void match_all() {
+    match(receives_, epoch_);
+    match(receives_aside_, aside);
+    if (!numbered_.empty()) match_numbered();
+  }
+
+  void match_numbered() {
+    Hub::Inbox& inbox = hub_->inbox(rank_);
+    const MutexLock lock(inbox.mutex);
+    std::erase_if(numbered_, [&](const NumberedReceive& receive) LOCKSTEP_REQUIRES(inbox.mutex) {
+      const auto found = inbox.numbered.find({receive.source, receive.number});
+      if (found == inbox.numbered.end() || (hub_->hooks().delay && found->second.due > Clock::now())) return false;
+      const Bytes& bytes = found->second.bytes;
+      LOCKSTEP_CHECK(receive.data.size() == bytes.size());
+      if (!bytes.empty()) std::memcpy(receive.data.data(), bytes.data(), bytes.size());
+      complete_[receive.index] = true;
+      inbox.numbered.erase(found);
+      return true;
+    });
   }
 
   /// Matches messages that have arrived with receives, in the order in which the receives were started.
@@ -377,6 +423,7 @@ class LoopbackTransport final : public Transport {
   std::uint64_t last_split_ = 0;
   PendingReceives receives_;
   PendingReceives receives_aside_;
+  std::vector<NumberedReceive> numbered_;
   std::vector<Buffer> quarantined_;
   TransferCount count_;
   std::size_t under_way_ = 0;  // number of incomplete receives, without receives aside

@@ -27,6 +27,8 @@ struct LoopbackHooks {
   std::function<std::chrono::nanoseconds(int source, int target)> delay;
   /// Whether `observer` knows that the process of `rank`, of the same node, has ended.
   std::function<bool(int observer, int rank)> has_ended;
+  /// Whether there are transfers by number.
+  bool numbers_transfers = false;
   /// Makes the node groups of the ranks of a node, as make_thread_groups does, which is called if this is empty.
   std::function<std::vector<std::unique_ptr<NodeGroup>>(int size, std::span<const NodePlace> places)> make_groups;
 };

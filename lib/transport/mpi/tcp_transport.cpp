@@ -125,6 +125,18 @@ class TcpTransport final : public GroupEnd {
                  [&](TcpTransfer& transfer, int peer) { network_->receive(transfer, peer, id_, aside_tag, data); });
   }
 
+  bool has_transfers_by_number() const noexcept override { return true; }
+  Transfer send_by_number(int target, std::int64_t number, std::span<const std::byte> data) override {
+    return start(target, Kind::by_number, data.size(), [&](TcpTransfer& transfer, int peer) {
+      network_->send_by_number(transfer, peer, id_, static_cast<std::uint64_t>(number), data);
+    });
+  }
+  Transfer receive_by_number(int source, std::int64_t number, std::span<std::byte> data) override {
+    return start(source, Kind::by_number, data.size(), [&](TcpTransfer& transfer, int peer) {
+      network_->receive_by_number(transfer, peer, id_, static_cast<std::uint64_t>(number), data);
+    });
+  }
+
   bool test(Transfer transfer) override {
     if (is_complete(transfer)) return true;
     network_->progress();
@@ -175,7 +187,7 @@ class TcpTransport final : public GroupEnd {
   void quarantine(Buffer&& memory) noexcept override { memory = Buffer(); }
 
  private:
-  enum class Kind : std::uint8_t { send, receive, aside };
+  enum class Kind : std::uint8_t { send, receive, aside, by_number };
   struct Slot {
     std::unique_ptr<TcpTransfer> transfer = std::make_unique<TcpTransfer>();
     Kind kind = Kind::send;
@@ -197,6 +209,8 @@ class TcpTransport final : public GroupEnd {
 
   [[nodiscard]] int peer_of(int rank) const { return ranks_.peers[static_cast<std::size_t>(rank)]; }
 
+  [[nodiscard]] static bool is_counted(Kind kind) noexcept { return kind == Kind::send || kind == Kind::receive; }
+
   template <class Start>
   Transfer start(int rank, Kind kind, std::size_t bytes, const Start& start_transfer) {
     if (free_slots_.empty()) {
@@ -216,7 +230,7 @@ class TcpTransport final : public GroupEnd {
     if (slots_in_use_++ == 0) count_ = {count_.completed, 0, 0};
     slot.kind = kind;
     slot.counted = 0;
-    if (kind != Kind::aside) count_.started_bytes += bytes;
+    if (is_counted(kind)) count_.started_bytes += bytes;
     return static_cast<Transfer>(index);
   }
 
@@ -229,7 +243,7 @@ class TcpTransport final : public GroupEnd {
     Slot& slot = slots_[static_cast<std::size_t>(transfer)];
     const State state = network_->state(*slot.transfer);
     if (state == State::failed) return false;  // `lost_ranks` says why
-    if (slot.kind != Kind::aside) {
+    if (is_counted(slot.kind)) {
       const std::size_t moved = network_->moved_bytes(*slot.transfer);
       if (moved > slot.counted || state == State::done) ++count_.completed;
       count_.moved_bytes += moved - slot.counted;

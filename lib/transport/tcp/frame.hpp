@@ -16,7 +16,7 @@ enum class FrameKind : std::uint32_t {
   eager,        ///< a whole transfer
   request,      ///< announces a transfer of `size` bytes
   grant,        ///< the receiver of transfer `number` waits for its data
-  data,         ///< a part of transfer `number`, from byte `size` on
+  data,         ///< a part of transfer `number`, from byte `size` on; `group` is 0, or that of a transfer by number
   withdrawal,   ///< the sender of transfer `number` has cancelled it
   credit,       ///< the receiver has taken eager transfers of `size` bytes
   farewell,     ///< the last frame: the process ends its connections

@@ -185,6 +185,33 @@ class TcpNetwork::Implementation {
     from.posted[{group, tag}].push_back(&transfer);
   }
 
+  void send_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
+                      std::span<const std::byte> data) {
+    Peer& to = *peers_[static_cast<std::size_t>(peer)];
+    begin(transfer, peer, group, number, const_cast<std::byte*>(data.data()), data.size());  // only read
+    transfer.is_send_ = transfer.is_by_number_ = true;
+    if (!to.why.empty()) {
+      transfer.state_ = State::failed;
+      return;
+    }
+    transfer.number_ = ++to.last_number;
+    to.sends.emplace(transfer.number_, &transfer);
+    push(to, data.size() <= eager_bytes ? Line::small : Line::bulk, next_part(transfer));
+  }
+
+  void receive_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
+                         std::span<std::byte> data) {
+    Peer& from = *peers_[static_cast<std::size_t>(peer)];
+    begin(transfer, peer, group, number, data.data(), data.size());
+    transfer.is_send_ = false;
+    transfer.is_by_number_ = true;
+    if (!from.why.empty()) {
+      transfer.state_ = State::failed;
+      return;
+    }
+    from.incoming[incoming_key(transfer)] = &transfer;
+  }
+
   void cancel(TcpTransfer& transfer) {
     if (transfer.state_ != State::pending) return;
     transfer.state_ = State::idle;
@@ -193,8 +220,9 @@ class TcpNetwork::Implementation {
       peer.sends.erase(transfer.number_);
       const bool has_not_begun = peer.small.channel.disown(&transfer);
       static_cast<void>(peer.bulk.channel.disown(&transfer));
-      if (has_not_begun) peer.eager_in_use -= std::min(peer.eager_in_use, transfer.size_);
-      if (!transfer.is_eager_) push(peer, Line::small, {{.kind = FrameKind::withdrawal, .number = transfer.number_}});
+      if (has_not_begun && transfer.is_eager_) peer.eager_in_use -= std::min(peer.eager_in_use, transfer.size_);
+      if (!transfer.is_eager_ && !transfer.is_by_number_)
+        push(peer, Line::small, {{.kind = FrameKind::withdrawal, .number = transfer.number_}});
       return;
     }
     const auto posted = peer.posted.find({transfer.group_, transfer.tag_});
@@ -202,7 +230,7 @@ class TcpNetwork::Implementation {
       std::erase(posted->second, &transfer);
       if (posted->second.empty()) peer.posted.erase(posted);
     }
-    if (transfer.number_ != 0) peer.incoming.erase(transfer.number_);
+    if (transfer.number_ != 0 || transfer.is_by_number_) peer.incoming.erase(incoming_key(transfer));
     peer.withdrawn.erase(&transfer);
     for (Line* const line : {&peer.small, &peer.bulk}) {
       line->channel.stop_storing_at(transfer.data_, transfer.data_ + transfer.size_);
@@ -313,11 +341,11 @@ class TcpNetwork::Implementation {
     Clock::time_point end_at;                        // while it is ending: when nothing is awaited any more
     std::optional<Clock::time_point> refused_since;  // the system refuses connections to it
     std::uint64_t last_number = 0;
-    std::size_t eager_in_use = 0;                              // bytes that the other side has not taken
-    std::size_t taken = 0;                                     // bytes that this side has taken, and has not told
-    std::unordered_map<std::uint64_t, TcpTransfer*> sends;     // by number
-    std::unordered_map<std::uint64_t, TcpTransfer*> incoming;  // that were granted, by number
-    std::unordered_set<TcpTransfer*> withdrawn;                // receives whose data does not come any more
+    std::size_t eager_in_use = 0;                           // bytes that the other side has not taken
+    std::size_t taken = 0;                                  // bytes that this side has taken, and has not told
+    std::unordered_map<std::uint64_t, TcpTransfer*> sends;  // by number
+    std::map<Key, TcpTransfer*> incoming;                   // see incoming_key
+    std::unordered_set<TcpTransfer*> withdrawn;             // receives whose data does not come any more
     std::map<Key, std::deque<TcpTransfer*>> posted;
     std::map<Key, std::list<EarlyTransfer>> early;
   };
@@ -662,7 +690,7 @@ class TcpNetwork::Implementation {
       case FrameKind::message: line.message.resize(header.bytes); return line.message.data();
       case FrameKind::eager: return begin_eager(line, header);
       case FrameKind::data: {
-        const auto found = line.peer.incoming.find(header.number);
+        const auto found = line.peer.incoming.find({header.group, header.number});
         if (found == line.peer.incoming.end()) return nullptr;
         TcpTransfer& transfer = *found->second;
         if (header.size != transfer.moved_ || header.bytes > transfer.size_ - transfer.moved_) {
@@ -714,7 +742,7 @@ class TcpNetwork::Implementation {
         if (line.receiving != nullptr) {
           line.receiving->moved_ += header.bytes;
           if (line.receiving->moved_ == line.receiving->size_) {
-            peer.incoming.erase(header.number);
+            peer.incoming.erase({header.group, header.number});
             line.receiving->state_ = State::done;
           }
         }
@@ -790,15 +818,22 @@ class TcpNetwork::Implementation {
 
   void grant(Peer& peer, std::uint64_t number, TcpTransfer& transfer) {
     transfer.number_ = number;
-    peer.incoming[number] = &transfer;
+    peer.incoming[incoming_key(transfer)] = &transfer;
     push(peer, Line::small, {{.kind = FrameKind::grant, .number = number}});
+  }
+
+  /// Group and number of transfers by number; 0 and the sender's number of others, which were granted.
+  [[nodiscard]] static Key incoming_key(const TcpTransfer& transfer) noexcept {
+    return transfer.is_by_number_ ? Key{transfer.group_, transfer.tag_} : Key{0, transfer.number_};
   }
 
   [[nodiscard]] static OutgoingFrame next_part(const TcpTransfer& transfer) {
     const std::size_t bytes = std::min(part_bytes, transfer.size_ - transfer.moved_);
+    const Key key = incoming_key(transfer);
     return {{.kind = FrameKind::data,
              .bytes = static_cast<std::uint32_t>(bytes),
-             .number = transfer.number_,
+             .group = key.first,
+             .number = key.second,
              .size = transfer.moved_},
             transfer.data_ + transfer.moved_,
             &transfer};
@@ -823,7 +858,7 @@ class TcpNetwork::Implementation {
       if (list->second.empty()) peer.early.erase(list);
       return;
     }
-    const auto incoming = peer.incoming.find(number);
+    const auto incoming = peer.incoming.find({0, number});
     if (incoming == peer.incoming.end()) return;
     // it stays pending: the other side says elsewhere why
     TcpTransfer* const transfer = incoming->second;
@@ -880,6 +915,7 @@ class TcpNetwork::Implementation {
     transfer.size_ = size;
     transfer.moved_ = 0;
     transfer.is_eager_ = false;
+    transfer.is_by_number_ = false;
   }
 
   void lose(Peer& peer, std::string why) {
@@ -1057,6 +1093,16 @@ void TcpNetwork::receive(TcpTransfer& transfer, int peer, std::uint64_t group, s
                          std::span<std::byte> data) {
   const MutexLock lock(implementation_->mutex());
   implementation_->receive(transfer, peer, group, tag, data);
+}
+void TcpNetwork::send_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
+                                std::span<const std::byte> data) {
+  const MutexLock lock(implementation_->mutex());
+  implementation_->send_by_number(transfer, peer, group, number, data);
+}
+void TcpNetwork::receive_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
+                                   std::span<std::byte> data) {
+  const MutexLock lock(implementation_->mutex());
+  implementation_->receive_by_number(transfer, peer, group, number, data);
 }
 TcpTransfer::State TcpNetwork::state(const TcpTransfer& transfer) {
   const MutexLock lock(implementation_->mutex());

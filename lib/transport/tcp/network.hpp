@@ -7,7 +7,8 @@
 // Two processes have two connections, made when they are needed first: one for small frames, by whose end each learns
 // of the end of the other, and one for bulk data. A transfer of at most `eager_bytes` goes with its header; a larger
 // one is announced, and its data follows in parts when the receiver waits for it. Transfers from one process to another
-// match in order if their group and tag are equal.
+// match in order if their group and tag are equal. The data of a transfer by number is sent at once: its receiver waits
+// for it already.
 //
 // A process that ends, or a connection that does, fails the transfers with that process. That is a suspicion: the other
 // process may live. No connection is made again.
@@ -55,6 +56,7 @@ class TcpTransfer {
   std::size_t size_ = 0;
   std::size_t moved_ = 0;  // bytes that have left this rank or have come
   bool is_eager_ = false;
+  bool is_by_number_ = false;  // `tag_` is the number
 };
 
 struct TcpOptions {
@@ -115,6 +117,12 @@ class TcpNetwork {
   void send(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::span<const std::byte> data);
   /// Starts to receive exactly `data.size()` bytes. A transfer of another size fails on both sides.
   void receive(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::span<std::byte> data);
+  /// As `send` and `receive`, for transfers that match by `number`, of which there is one for each group and pair of
+  /// processes. If the receive has not been started, or was cancelled, the data is dropped.
+  void send_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
+                      std::span<const std::byte> data);
+  void receive_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
+                         std::span<std::byte> data);
   [[nodiscard]] TcpTransfer::State state(const TcpTransfer& transfer);
   /// Bytes that have left this process, or have come.
   [[nodiscard]] std::size_t moved_bytes(const TcpTransfer& transfer);

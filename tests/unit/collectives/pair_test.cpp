@@ -9,6 +9,7 @@
 #include "support/late_ranks.hpp"
 #include "support/pair_cases.hpp"
 #include "support/ranks.hpp"
+#include "transport/loopback/loopback_transport.hpp"
 #include "transport/shm/node_group.hpp"
 #include "virtual_time/virtual_time.hpp"
 
@@ -327,40 +328,58 @@ TEST(Messages, of_many_ranks_that_a_rank_waits_for_are_cut_to_what_other_ranks_a
   }
 }
 
+/// Two ranks of two nodes, whose messages take `delay`.
+void on_two_nodes(std::chrono::milliseconds delay, FunctionRef<void(Communicator&)> body,
+                  const CommunicatorOptions& options) {
+  detail::LoopbackHooks hooks;
+  hooks.delay = [delay](int, int) { return delay; };
+  auto transports = detail::make_loopback_transports({0, 1}, true, hooks);
+  std::vector<std::jthread> threads;
+  for (auto& transport : transports) {
+    threads.emplace_back([&] {
+      Communicator comm = CommunicatorAccess::make(std::move(transport), options, ReplicaLayout({1, 1}), {});
+      body(comm);
+    });
+  }
+}
+
 /// The receiver accepts while the sender does nothing; then the sender gives up before it looks. Either both succeed,
 /// or none does.
-void check_receiver_that_comes_after(std::chrono::microseconds time, bool is_first_message) {
+void check_receiver_that_comes_after(std::chrono::microseconds time, bool is_first_message,
+                                     std::chrono::milliseconds delay = {}) {
   std::latch is_offered(1);
   std::latch is_given_up(1);
   std::array<std::string, 2> errors;
-  on_ranks(
-      {1, 1},
-      [&](Communicator& comm) {
-        if (!is_first_message) exchange_first_messages(comm);
-        std::string& error = errors[static_cast<std::size_t>(comm.rank())];
-        if (comm.rank() == 0) {
-          std::vector<float> values{1, 2, 3};
-          const ConstTensorView view = view_of(std::span<const float>(values));
-          error = error_of([&] {
-            Request request = comm.send_async(std::span(&view, 1), 1);
-            is_offered.count_down();
-            request.wait();
-          });
-          EXPECT_TRUE(error == "none" || error.starts_with("deadline_exceeded:")) << error;
-          is_given_up.count_down();
-        } else {
-          is_offered.wait();
-          std::this_thread::sleep_for(time);
-          error = error_of([&] { EXPECT_EQ(recv(comm, 0, 3), (std::vector<float>{1, 2, 3})); });
-          EXPECT_TRUE(error == "none" || error.starts_with("deadline_exceeded:")) << error;
-          is_given_up.wait();
-        }
-        if (!virtual_time::is_active()) return;  // any message may be late
-        check_ring(comm);
-        check_messages_to_all(comm);
-      },
-      short_deadline());
-  if (virtual_time::is_active()) EXPECT_EQ(errors[0], errors[1]) << time.count() << " us, " << is_first_message;
+  const auto run = [&](FunctionRef<void(Communicator&)> body) {
+    delay.count() == 0 ? on_ranks({1, 1}, body, short_deadline()) : on_two_nodes(delay, body, short_deadline());
+  };
+  run([&](Communicator& comm) {
+    if (!is_first_message) exchange_first_messages(comm);
+    std::string& error = errors[static_cast<std::size_t>(comm.rank())];
+    if (comm.rank() == 0) {
+      std::vector<float> values{1, 2, 3};
+      const ConstTensorView view = view_of(std::span<const float>(values));
+      error = error_of([&] {
+        Request request = comm.send_async(std::span(&view, 1), 1);
+        is_offered.count_down();
+        request.wait();
+      });
+      EXPECT_TRUE(error == "none" || error.starts_with("deadline_exceeded:")) << error;
+      is_given_up.count_down();
+    } else {
+      is_offered.wait();
+      std::this_thread::sleep_for(time);
+      error = error_of([&] { EXPECT_EQ(recv(comm, 0, 3), (std::vector<float>{1, 2, 3})); });
+      EXPECT_TRUE(error == "none" || error.starts_with("deadline_exceeded:")) << error;
+      is_given_up.wait();
+    }
+    if (!virtual_time::is_active()) return;  // any message may be late
+    check_ring(comm);
+    check_messages_to_all(comm);
+  });
+  if (virtual_time::is_active()) {
+    EXPECT_EQ(errors[0], errors[1]) << time.count() << " us, " << is_first_message;
+  }
 }
 
 TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {
@@ -373,6 +392,8 @@ TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {
           998'000us, 999'000us, 999'900us, 1'000'000us, 1'000'100us, 1'001'000us, 1'010'000us})
       check_receiver_that_comes_after(time, is_first_message);
   }
+  if (!virtual_time::is_active()) return;
+  for (auto time = 850ms; time < 1050ms; time += 5ms) check_receiver_that_comes_after(time, true, 20ms);
 }
 
 TEST(Messages, with_wrong_arguments_are_refused_and_told_to_the_other_rank) {

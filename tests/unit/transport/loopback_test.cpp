@@ -78,6 +78,26 @@ TEST(LoopbackHooks, delay_the_data_of_transfers) {
   EXPECT_EQ(received, sent);
 }
 
+TEST(LoopbackHooks, let_transfers_match_by_number) {
+  EXPECT_FALSE(make_loopback_transports({0, 1})[0]->has_transfers_by_number());
+  LoopbackHooks hooks;
+  hooks.numbers_transfers = true;
+  const auto ends = make_loopback_transports({0, 1}, false, hooks);
+  ASSERT_TRUE(ends[0]->has_transfers_by_number());
+  std::array<std::array<std::byte, 1>, 3> received{};
+  std::vector<Transfer> receives;
+  for (int k = 0; k < 3; ++k)
+    receives.push_back(ends[1]->receive_by_number(0, k, received[static_cast<std::size_t>(k)]));
+  ends[1]->abandon(std::span(receives).subspan(1, 1), {});
+  for (const int k : {2, 1, 0}) {
+    const std::array<std::byte, 1> sent{static_cast<std::byte>(10 + k)};
+    EXPECT_TRUE(ends[0]->test(ends[0]->send_by_number(1, k, sent)));
+  }
+  EXPECT_TRUE(ends[1]->test(receives[0]));
+  EXPECT_TRUE(ends[1]->test(receives[2]));
+  EXPECT_EQ(received, (std::array<std::array<std::byte, 1>, 3>{{{std::byte{10}}, {}, {std::byte{12}}}}));
+}
+
 TEST(LoopbackHooks, say_which_processes_of_a_node_have_ended) {
   LoopbackHooks hooks;
   hooks.has_ended = [](int observer, int rank) { return observer == 2 && rank == 4; };

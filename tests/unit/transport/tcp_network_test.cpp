@@ -142,6 +142,52 @@ TEST(TcpNetwork, brings_transfers_of_all_sizes) {
   }
 }
 
+TEST(TcpNetwork, brings_transfers_by_number_in_any_order) {
+  Networks networks(2);
+  std::deque<Pair> pairs;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    pairs.emplace_back(sizes[i], static_cast<unsigned>(i));
+    networks[1].receive_by_number(pairs[i].receive, networks.peer(1, 0), group, i, pairs[i].received);
+  }
+  for (std::size_t i = sizes.size(); i-- > 0;)
+    networks[0].send_by_number(pairs[i].send, networks.peer(0, 1), group, i, pairs[i].sent);
+  for (const Pair& pair : pairs) {
+    ASSERT_TRUE(networks.until([&] { return is_over(networks, pair); })) << pair.sent.size();
+    EXPECT_EQ(networks[0].state(pair.send), State::done);
+    EXPECT_EQ(networks[1].state(pair.receive), State::done);
+    EXPECT_EQ(pair.sent, pair.received) << pair.sent.size();
+  }
+}
+
+TEST(TcpNetwork, drops_the_data_of_a_transfer_by_number_that_was_cancelled) {
+  for (const bool is_send_cancelled : {false, true}) {
+    Networks networks(2);
+    std::deque<Pair> pairs;
+    for (std::uint64_t k = 0; k < 3; ++k) {
+      Pair& pair = pairs.emplace_back(3 << 20, static_cast<unsigned>(k));
+      networks[1].receive_by_number(pair.receive, networks.peer(1, 0), group, k, pair.received);
+      networks[0].send_by_number(pair.send, networks.peer(0, 1), group, k, pair.sent);
+    }
+    // in the middle of the data
+    ASSERT_TRUE(networks.until([&] { return networks[1].moved_bytes(pairs[0].receive) > 0; }));
+    TcpTransfer& cancelled = is_send_cancelled ? pairs[0].send : pairs[0].receive;
+    is_send_cancelled ? networks[0].cancel(cancelled) : networks[1].cancel(cancelled);
+    EXPECT_EQ(networks[is_send_cancelled ? 0 : 1].state(cancelled), State::idle);
+    std::fill(pairs[0].sent.begin(), pairs[0].sent.end(), std::byte{0});
+    const auto received = pairs[0].received;
+    for (std::size_t k = 1; k < 3; ++k) {
+      ASSERT_TRUE(networks.until([&] { return is_over(networks, pairs[k]); }));
+      EXPECT_EQ(pairs[k].sent, pairs[k].received);
+    }
+    if (is_send_cancelled) {
+      EXPECT_EQ(networks[1].state(pairs[0].receive), State::pending);
+      networks[1].cancel(pairs[0].receive);
+    } else {
+      EXPECT_EQ(pairs[0].received, received);
+    }
+  }
+}
+
 TEST(TcpNetwork, brings_more_eager_transfers_than_have_room) {
   Networks networks(2);
   std::deque<Pair> pairs;

@@ -91,6 +91,7 @@ void ControlChannel::sort(const ReceivedMessage& received) {
   if (control.kind >= ControlKind::offer) {
     const auto data = data_of(received.bytes);
     pair_messages_.push_back({received.source, control, {data.begin(), data.end()}});
+    if (control.kind == ControlKind::withdrawal) ++withdrawals_;
     return;
   }
   note(received.source, control);
@@ -192,9 +193,10 @@ void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, con
 }
 
 bool ControlChannel::has_withdrawal(int source, std::int64_t number) const {
-  return std::any_of(pair_messages_.begin(), pair_messages_.end(), [&](const PairMessage& each) {
-    return each.source == source && each.message.kind == ControlKind::withdrawal && each.message.sequence == number;
-  });
+  return withdrawals_ > 0 && std::any_of(pair_messages_.begin(), pair_messages_.end(), [&](const PairMessage& each) {
+           return each.source == source && each.message.kind == ControlKind::withdrawal &&
+                  each.message.sequence == number;
+         });
 }
 
 void ControlChannel::send_to(int target, const ControlMessage& control) { transport_.post(target, bytes_of(control)); }

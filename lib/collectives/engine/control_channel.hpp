@@ -96,7 +96,10 @@ class ControlChannel {
   [[nodiscard]] PairMessage* pair_message() noexcept {
     return pair_messages_.empty() ? nullptr : &pair_messages_.front();
   }
-  void drop_pair_message() noexcept { pair_messages_.pop_front(); }
+  void drop_pair_message() noexcept {
+    if (pair_messages_.front().message.kind == ControlKind::withdrawal) --withdrawals_;
+    pair_messages_.pop_front();
+  }
   /// Whether the withdrawal of send `number` of `source` has arrived, and is still there.
   [[nodiscard]] bool has_withdrawal(int source, std::int64_t number) const;
 
@@ -221,6 +224,7 @@ class ControlChannel {
   std::vector<Header> headers_;
   std::vector<SummaryMessage> summaries_;
   std::deque<PairMessage> pair_messages_;
+  std::size_t withdrawals_ = 0;  // in `pair_messages_`
   std::vector<Gone> gone_ranks_;
   std::optional<ReceivedMessage> unsorted_;            // kept if an allocation fails: a message is received only once
   bool is_abandoning_ = false;                         // from begin_abandoning to enter_epoch

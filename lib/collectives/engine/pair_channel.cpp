@@ -310,7 +310,7 @@ bool PairChannel::lacks_memory_for_long() noexcept {
 void PairChannel::take(ControlChannel::PairMessage& message, Workspace& workspace) {
   switch (message.message.kind) {
     case ControlKind::offer: take_offer(message, workspace); return;
-    case ControlKind::withdrawal: take_withdrawal(message.source, message.message); return;
+    case ControlKind::withdrawal: take_withdrawal(message.source, message.message, workspace); return;
     default: take_answer(message.source, message.message, workspace); return;
   }
 }
@@ -335,7 +335,10 @@ void PairChannel::take_offer(ControlChannel::PairMessage& received, Workspace& w
   const auto offer =
       peer.offers.try_emplace(message.sequence, Offer{message.summary.lowest.descriptor, message.has_data}).first;
   if (!received.data.empty()) offer->second.data = std::move(received.data);
-  if (message.has_data && control_.has_withdrawal(source, message.sequence)) return;  // which is answered
+  const Pending* const receive = peer.receives.find(message.sequence);
+  const bool has_data_of_offer = receive != nullptr && receive->operation->is_agreed();
+  // a withdrawal that has come, too, is answered
+  if (message.has_data && !has_data_of_offer && control_.has_withdrawal(source, message.sequence)) return;
   if (message.sequence < peer.receives_posted) match(source, message.sequence, workspace);
 }
 
@@ -344,6 +347,7 @@ void PairChannel::take_answer(int source, const ControlMessage& message, Workspa
   const std::int64_t number = message.sequence;
   const bool is_accepted = message.kind == ControlKind::acceptance;
   if (Pending* const found = peer.sends.find(number); found != nullptr) {
+    if (has_moved(*found, workspace)) return finish(peer, Role::send, number, nullptr);
     if (!is_accepted) {
       SharedError error = found->withdrawn_for;
       return finish(peer, Role::send, number, error != nullptr ? error : error_of(failure_of(message.failure)));
@@ -352,6 +356,7 @@ void PairChannel::take_answer(int source, const ControlMessage& message, Workspa
       agree(*found);
       return finish(peer, Role::send, number, nullptr);
     }
+    if (found->operation->is_agreed()) return;  // it had been accepted already
     try {
       return begin(*found, workspace);
     } catch (const std::bad_alloc&) {
@@ -370,7 +375,7 @@ void PairChannel::take_answer(int source, const ControlMessage& message, Workspa
   peer.withdrawn.erase(withdrawn);
 }
 
-void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
+void PairChannel::take_withdrawal(int source, const ControlMessage& message, Workspace& workspace) {
   Peer& peer = peers_[source];
   const std::int64_t number = message.sequence;
   const Failure failure = failure_of(message.failure);
@@ -380,9 +385,16 @@ void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
   }
   if (number >= peer.receives_posted) {
     peer.withdrawals.insert_or_assign(number, failure);
-  } else if (const Pending* const found = peer.receives.find(number); found != nullptr && !found->is_taken) {
-    finish(peer, Role::receive, number, error_of(failure));
+  } else if (Pending* const found = peer.receives.find(number); found != nullptr && !found->is_taken) {
+    SharedError error = has_moved(*found, workspace) ? nullptr : error_of(failure);
+    finish(peer, Role::receive, number, std::move(error));
   }
+}
+
+/// Whether all data of a message of the transport has left or come, so that the failure of the other end is too late.
+bool PairChannel::has_moved(const Pending& pending, Workspace& workspace) {
+  return pending.path == Path::messages && pending.operation->is_agreed() &&
+         pending.operation->advance(transport_, workspace);
 }
 
 /// Ends the send `number`, to whose receiver the reason is told. If the receiver accepts it, or has done so already, it
@@ -438,10 +450,8 @@ void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
   std::optional<Failure> failure;
   if (offer.descriptor.hash == operation.descriptor().hash) {
     try {
-      if (offer.has_data) {
-        receive_from_offer(found, offer);
-      } else if (!operation.is_agreed()) {  // else the answer could not be allocated before
-        begin(found, workspace);
+      if (!operation.is_agreed()) {  // else the answer could not be allocated before
+        offer.has_data ? receive_from_offer(found, offer) : begin(found, workspace);
       }
     } catch (const std::bad_alloc&) {
       failure = failure_of_shortage(operation, number);
@@ -450,23 +460,19 @@ void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
     failure = mismatch(source, number, offer.descriptor, operation);
   }
   SharedError error = failure ? error_of(*failure) : nullptr;
+  if (found.path == Path::with_offer && !operation.has_begun_delivery()) found.operation->deliver();
   answer(source, failure ? ControlKind::refusal : ControlKind::acceptance, number, failure ? &*failure : nullptr);
   peer.offers.erase(number);
   if (error != nullptr) return finish(peer, Role::receive, number, std::move(error));
   found.is_taken = found.path == Path::with_offer;
-  if (found.is_taken) advance_with_offer(peer, Role::receive, number);
+  if (found.is_taken) end_delivered(peer, number);
 }
 
-/// If there is no memory for a part of it, it can be called again.
 void PairChannel::receive_from_offer(Pending& pending, const Offer& offer) {
-  PairOperation& operation = *pending.operation;
-  if (!operation.is_agreed()) {
-    LOCKSTEP_CHECK(offer.data.size() == operation.bytes());
-    operation.unpack(0, offer.data);
-    pending.path = Path::with_offer;
-    agree(pending);
-  }
-  if (!operation.has_begun_delivery()) operation.deliver();
+  LOCKSTEP_CHECK(offer.data.size() == pending.operation->bytes());
+  pending.operation->unpack(0, offer.data);
+  pending.path = Path::with_offer;
+  agree(pending);
 }
 
 /// Compares an offer in the memory of the node with its receive. Returns whether they match.
@@ -542,7 +548,7 @@ void PairChannel::advance(int rank, Peer& peer, Role role, Workspace& workspace)
     } else if (one->path == Path::memory) {
       advance_in_memory(rank, peer, role, number);
     } else if (one->path == Path::with_offer) {
-      advance_with_offer(peer, role, number);
+      if (role == Role::receive) end_delivered(peer, number);
     } else if (const auto operation = one->operation; is_moving && operation->advance(transport_, workspace)) {
       finish(peer, role, number, nullptr);
     }
@@ -576,16 +582,10 @@ void PairChannel::await_reason(int rank, Peer& peer, Role role, std::int64_t num
   finish(peer, role, number, error_of(failure_of_other_end(other, rank, transport_.rank(), number)));
 }
 
-/// Ends a receive whose data is here, and a withdrawn send without an answer.
-void PairChannel::advance_with_offer(Peer& peer, Role role, std::int64_t number) {
-  const Pending& one = *peer.pending(role).find(number);
-  if (role == Role::send) {
-    if (one.fails_since && Clock::now() - *one.fails_since > time_of_answer())
-      finish(peer, role, number, one.withdrawn_for);
-  } else if (one.is_taken) {
-    if (!one.operation->is_delivered()) return recorder_.agree_message(*one.operation);
-    finish(peer, role, number, nullptr);
-  }
+/// Ends a receive whose data has come with the offer.
+void PairChannel::end_delivered(Peer& peer, std::int64_t number) {
+  const Pending& one = *peer.receives.find(number);
+  if (one.is_taken && one.operation->is_delivered()) finish(peer, Role::receive, number, nullptr);
 }
 
 void PairChannel::advance_in_memory(int rank, Peer& peer, Role role, std::int64_t number) {
@@ -638,7 +638,11 @@ void PairChannel::watch(int rank, Peer& peer, Role role, LateMessages& late) {
     Pending* const one = pending.find(number);
     if (one == nullptr) continue;
     if (!one->since) one->since = now;
-    if (one->withdrawn_for != nullptr) continue;
+    if (one->withdrawn_for != nullptr) {
+      const Clock::time_point end = *one->fails_since + time_of_answer();
+      if (now > end && clock_.may_fail(end)) finish(peer, role, number, one->withdrawn_for);
+      continue;
+    }
     const Clock::duration waited = now - *one->since;
     const bool may_be_answered = one->path == Path::with_offer && role == Role::send;
     const auto limit = options_.fail_after - (may_be_answered ? time_of_answer() : std::chrono::milliseconds(0));
@@ -679,7 +683,9 @@ void PairChannel::time_out(int rank, std::int64_t number, const std::shared_ptr<
   const Failure failure =
       failure_of_pair(Code::deadline_exceeded, *operation, number,
                       fmt::format("timed out after {} s waiting for {}", seconds, text_of_awaited(*operation, rank)));
-  const bool is_open = !operation->is_agreed() || peer.pending(operation->role()).find(number)->path == Path::memory;
+  const Path path = peer.pending(operation->role()).find(number)->path;
+  const bool can_end_alone = path == Path::memory || (path == Path::messages && transport_.has_transfers_by_number());
+  const bool is_open = !operation->is_agreed() || can_end_alone;
   if (is_open && is_send) return withdraw(rank, number, failure);
   SharedError error = error_of(failure);
   const bool is_taken = is_open && peer.receives.find(number)->is_taken;

@@ -173,7 +173,8 @@ class PairChannel {
   void take(ControlChannel::PairMessage& message, Workspace& workspace);
   void take_offer(ControlChannel::PairMessage& received, Workspace& workspace);
   void take_answer(int source, const ControlMessage& message, Workspace& workspace);
-  void take_withdrawal(int source, const ControlMessage& message);
+  void take_withdrawal(int source, const ControlMessage& message, Workspace& workspace);
+  [[nodiscard]] bool has_moved(const Pending& pending, Workspace& workspace);
   void match(int source, std::int64_t number, Workspace& workspace);
   void meet(int source, std::int64_t number, Workspace& workspace);
   void receive_from_offer(Pending& pending, const Offer& offer);
@@ -187,7 +188,7 @@ class PairChannel {
   void agree(Pending& pending);
   void agree_at_once(Pending& pending);
   void advance(int rank, Peer& peer, Role role, Workspace& workspace);
-  void advance_with_offer(Peer& peer, Role role, std::int64_t number);
+  void end_delivered(Peer& peer, std::int64_t number);
   void advance_in_memory(int rank, Peer& peer, Role role, std::int64_t number);
   void look_at_slot(int rank, Peer& peer, std::size_t index);
   void await_reason(int rank, Peer& peer, Role role, std::int64_t number);

@@ -147,13 +147,15 @@ bool PairOperation::abandon(Transport& transport) noexcept {
 }
 
 void PairOperation::leave(Transport& transport, Transfer transfer, Buffer&& buffer) noexcept {
-  try {
-    std::vector<Buffer> buffers(1);
-    buffers.front() = std::move(buffer);
-    transport.abandon(std::span(&transfer, 1), std::move(buffers));
-  } catch (const std::bad_alloc&) {
-    buffer.leak();
+  std::vector<Buffer> buffers;
+  if (buffer.size() > 0) {
+    try {
+      buffers.push_back(std::move(buffer));
+    } catch (const std::bad_alloc&) {
+      buffer.leak();
+    }
   }
+  transport.abandon(std::span(&transfer, 1), std::move(buffers));
 }
 
 }  // namespace lockstep::detail

@@ -157,23 +157,31 @@ class TcpTransport final : public GroupEnd {
   }
 
   void abandon(std::span<const Transfer> transfers, std::vector<Buffer>&& memory) noexcept override {
+    std::size_t kept_transfers = 0;
+    for (const Transfer transfer : transfers) {
+      Slot& slot = slots_[static_cast<std::size_t>(transfer)];
+      if (slot.kind == Kind::aside && network_->state(*slot.transfer) == State::pending) {
+        ++kept_transfers;
+        continue;
+      }
+      network_->cancel(*slot.transfer);
+      free_slot(transfer);
+      slot.kind = Kind::free;
+    }
+    if (kept_transfers == 0) return memory.clear();
     try {
       Kept kept;
-      kept.transfers.reserve(transfers.size());
+      kept.transfers.reserve(kept_transfers);
       kept_.reserve(kept_.size() + 1);
       std::vector<std::unique_ptr<TcpTransfer>> replacements;
-      for (std::size_t i = 0; i < transfers.size(); ++i) replacements.push_back(std::make_unique<TcpTransfer>());
+      for (std::size_t i = 0; i < kept_transfers; ++i) replacements.push_back(std::make_unique<TcpTransfer>());
       for (const Transfer transfer : transfers) {
         Slot& slot = slots_[static_cast<std::size_t>(transfer)];
-        if (slot.kind == Kind::aside && network_->state(*slot.transfer) == State::pending) {
-          kept.transfers.push_back(std::exchange(slot.transfer, std::move(replacements.back())));
-          replacements.pop_back();
-        } else {
-          network_->cancel(*slot.transfer);
-        }
+        if (slot.kind == Kind::free) continue;
+        kept.transfers.push_back(std::exchange(slot.transfer, std::move(replacements.back())));
+        replacements.pop_back();
         free_slot(transfer);
       }
-      if (kept.transfers.empty()) return memory.clear();
       kept.memory = std::move(memory);
       kept_.push_back(std::move(kept));
     } catch (const std::exception& error) {
@@ -187,10 +195,10 @@ class TcpTransport final : public GroupEnd {
   void quarantine(Buffer&& memory) noexcept override { memory = Buffer(); }
 
  private:
-  enum class Kind : std::uint8_t { send, receive, aside, by_number };
+  enum class Kind : std::uint8_t { free, send, receive, aside, by_number };
   struct Slot {
     std::unique_ptr<TcpTransfer> transfer = std::make_unique<TcpTransfer>();
-    Kind kind = Kind::send;
+    Kind kind = Kind::free;
     std::size_t counted = 0;  // bytes in `count_`
   };
   /// Transfers aside that were abandoned, but take place.

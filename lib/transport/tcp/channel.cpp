@@ -37,15 +37,17 @@ void TcpChannel::push(OutgoingFrame&& frame) {
 }
 
 bool TcpChannel::disown(const void* owner) {
-  const auto erased =
-      std::erase_if(outgoing_, [owner](const OutgoingFrame& frame) { return frame.owner == owner && frame.sent == 0; });
-  for (OutgoingFrame& frame : outgoing_) {
-    if (frame.owner != owner) continue;
-    frame.own.assign(frame.payload, frame.payload + frame.header.bytes);
-    frame.payload = frame.own.data();
-    frame.owner = nullptr;
+  const auto frame = std::find_if(outgoing_.begin(), outgoing_.end(),
+                                  [owner](const OutgoingFrame& each) { return each.owner == owner; });
+  if (frame == outgoing_.end()) return false;
+  if (frame->sent == 0) {
+    outgoing_.erase(frame);
+    return true;
   }
-  return erased > 0;
+  frame->own.assign(frame->payload, frame->payload + frame->header.bytes);
+  frame->payload = frame->own.data();
+  frame->owner = nullptr;
+  return false;
 }
 
 void TcpChannel::stop_storing_at(const std::byte* begin, const std::byte* end) noexcept {

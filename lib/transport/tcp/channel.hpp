@@ -58,8 +58,9 @@ class TcpChannel {
 
   void push(OutgoingFrame&& frame);
   [[nodiscard]] bool has_left() const noexcept { return outgoing_.empty(); }
-  /// The memory of frames with `owner` is free afterwards, and the handler does not get them: frames that have not
-  /// begun are not sent, and what is left of one that has is copied. Returns whether any had not begun.
+  /// The memory of the frame with `owner`, if there is one, is free afterwards, and the handler does not get it: a
+  /// frame that has not begun is not sent, and what is left of one that has is copied. Returns whether one had not
+  /// begun.
   bool disown(const void* owner);
   /// The rest of the payload that goes to `target` now, if one does, is dropped: `target` is free.
   void stop_storing_at(const std::byte* begin, const std::byte* end) noexcept;

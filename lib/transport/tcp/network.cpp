@@ -26,6 +26,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <new>
+#include <string_view>
 #include <thread>
 #include <unordered_set>
 
@@ -47,6 +48,7 @@ constexpr std::chrono::milliseconds time_of_help{2};
 constexpr std::chrono::milliseconds time_of_acceptance{500};
 constexpr std::chrono::seconds time_of_youth{1};  // in which a stranger is not closed to make room for others
 constexpr int most_accepted = 16;                 // at a time
+constexpr std::size_t most_text = 128;            // of a reason for the end of a connection, in most cases
 
 std::uint64_t random_word() {
   std::uint64_t word = 0;
@@ -196,7 +198,8 @@ class TcpNetwork::Implementation {
     }
     transfer.number_ = ++to.last_number;
     to.sends.emplace(transfer.number_, &transfer);
-    push(to, data.size() <= eager_bytes ? Line::small : Line::bulk, next_part(transfer));
+    const bool is_small = data.size() <= eager_bytes && to.small.channel.has_left();
+    push(to, is_small ? Line::small : Line::bulk, next_part(transfer));
   }
 
   void receive_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
@@ -233,8 +236,9 @@ class TcpNetwork::Implementation {
     if (transfer.number_ != 0 || transfer.is_by_number_) peer.incoming.erase(incoming_key(transfer));
     peer.withdrawn.erase(&transfer);
     for (Line* const line : {&peer.small, &peer.bulk}) {
+      if (line->receiving != &transfer) continue;
       line->channel.stop_storing_at(transfer.data_, transfer.data_ + transfer.size_);
-      if (line->receiving == &transfer) line->receiving = nullptr;
+      line->receiving = nullptr;
     }
     for (auto& [key, list] : peer.early) {
       for (EarlyTransfer& early : list) {
@@ -282,7 +286,9 @@ class TcpNetwork::Implementation {
     enum Number : std::uint64_t { small = 0, bulk = 1 };
 
     Line(Implementation& of_network, Peer& of_peer, Number of_line)
-        : network(of_network), peer(of_peer), number(of_line) {}
+        : network(of_network), peer(of_peer), number(of_line) {
+      fault.reserve(most_text);
+    }
     ~Line() override { end_dial(); }
 
     std::byte* begin(const FrameHeader& header) override { return network.begin_frame(*this, header); }
@@ -325,7 +331,10 @@ class TcpNetwork::Implementation {
           identity(of_process),
           key(of_pair),
           small(network, *this, Line::small),
-          bulk(network, *this, Line::bulk) {}
+          bulk(network, *this, Line::bulk) {
+      why.reserve(most_text);
+      why_ending.reserve(most_text);
+    }
 
     [[nodiscard]] Line& line(std::uint64_t number) noexcept { return number == Line::small ? small : bulk; }
 
@@ -494,6 +503,13 @@ class TcpNetwork::Implementation {
     if (peer.is_ending) return;
     Line& line = peer.line(number);
     line.channel.push(std::move(frame));
+    try {
+      start_to_send(line);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the frame is queued, and later calls go on
+    }
+  }
+
+  void start_to_send(Line& line) {
     if (line.channel.is_open()) {
       flush(line);
     } else if (line.dial_socket < 0 && !line.dial_at) {
@@ -509,8 +525,8 @@ class TcpNetwork::Implementation {
   }
 
   void dial(Line& line) {
-    const std::vector<TcpAddress> addresses = addresses_to_try(line.peer.identity, own_);
     line.dial_at = Clock::now() + line.pause;
+    const std::vector<TcpAddress> addresses = addresses_to_try(line.peer.identity, own_);
     if (addresses.empty() || is_being_accepted(line)) return;
     if (line.next_address >= addresses.size()) {
       line.next_address = 0;
@@ -572,7 +588,7 @@ class TcpNetwork::Implementation {
     if (now < next_look_) return;
     next_look_ = now + std::chrono::milliseconds(5);
     for (const auto& peer : peers_) {
-      if (peer->is_ending && peer->why.empty() && now > peer->end_at) lose(*peer, std::string(peer->why_ending));
+      if (peer->is_ending && peer->why.empty() && now > peer->end_at) lose(*peer, peer->why_ending);
       for (Line* const line : {&peer->small, &peer->bulk}) {
         if (!line->dial_at || now < *line->dial_at || line->channel.is_open() || peer->is_ending) continue;
         line->end_dial();
@@ -626,6 +642,7 @@ class TcpNetwork::Implementation {
     if (error != 0 || line.has_farewell) return end(line, line.has_farewell ? farewell_text : text_of(error));
     Peer& peer = line.peer;
     for (Line* const each : {&peer.small, &peer.bulk}) {
+      if (!each->fault.empty()) return lose(peer, each->fault);
       if (each->send_error != 0 || (!each->channel.has_left() && !each->awaits_room && each->channel.is_open()))
         flush(*each);
     }
@@ -646,9 +663,9 @@ class TcpNetwork::Implementation {
     if (!line.channel.is_open()) return;
     peer.is_ending = true;
     while (receive(line) == 0 && line.channel.has_more()) {}
+    if (peer.why_ending.empty()) peer.why_ending = why;
     close(line);
     if (!line.fault.empty()) return lose(peer, line.fault);
-    if (peer.why_ending.empty()) peer.why_ending = why;
     peer.has_left = peer.has_left || line.has_farewell;
     peer.end_at = Clock::now() + time_of_rest;
     end_if_over(peer);
@@ -657,7 +674,7 @@ class TcpNetwork::Implementation {
   /// One of the connections to `peer` has ended. The other one brings what is still on its way.
   void end_if_over(Peer& peer) {
     const bool awaits_data = peer.bulk.channel.is_open() && !peer.incoming.empty();
-    if (!peer.small.channel.is_open() && !awaits_data) lose(peer, std::string(peer.why_ending));
+    if (!peer.small.channel.is_open() && !awaits_data) lose(peer, peer.why_ending);
   }
 
   [[nodiscard]] int receive(Line& line) {
@@ -818,7 +835,12 @@ class TcpNetwork::Implementation {
 
   void grant(Peer& peer, std::uint64_t number, TcpTransfer& transfer) {
     transfer.number_ = number;
-    peer.incoming[incoming_key(transfer)] = &transfer;
+    try {
+      peer.incoming[incoming_key(transfer)] = &transfer;
+    } catch (const std::bad_alloc&) {  // it is in no list any more, and the connection ends
+      transfer.state_ = State::failed;
+      throw;
+    }
     push(peer, Line::small, {{.kind = FrameKind::grant, .number = number}});
   }
 
@@ -918,12 +940,16 @@ class TcpNetwork::Implementation {
     transfer.is_by_number_ = false;
   }
 
-  void lose(Peer& peer, std::string why) {
+  /// Allocates nothing if `why` is short.
+  void lose(Peer& peer, std::string_view why) {
     if (!peer.why.empty()) return;
-    peer.why = std::move(why);
+    peer.why = why.empty() ? no_memory_text : why;
     peer.is_ending = true;
     lost_peers_.fetch_add(1, std::memory_order_relaxed);
-    for (Line* const line : {&peer.small, &peer.bulk}) close(*line);
+    for (Line* const line : {&peer.small, &peer.bulk}) {
+      if (line->receiving != nullptr) line->receiving->state_ = State::failed;
+      close(*line);
+    }
     for (const auto& [number, transfer] : peer.sends) transfer->state_ = State::failed;
     for (const auto& [number, transfer] : peer.incoming) transfer->state_ = State::failed;
     for (TcpTransfer* const transfer : peer.withdrawn) transfer->state_ = State::failed;

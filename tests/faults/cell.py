@@ -40,6 +40,7 @@ class Job:
         self.event = None  # time and process id
         self.acted = False
         self.result = {'hang': False, 'launcher_stays': False, 'left': []}
+        self.shared_before = shared_files()
         self.group = cell['group']
         if self.group:
             os.mkdir(self.group)
@@ -171,8 +172,8 @@ class Job:
         found += [f'checkpoints/{name}' for name in os.listdir(os.path.join(self.folder, 'checkpoints')) if is_broken(self.folder, name)
                   ] if os.path.isdir(os.path.join(self.folder, 'checkpoints')) else []
         found += [f't/{name}' for name in os.listdir(os.path.join(self.folder, 't')) if not is_of_mpi(name)]
-        if self.cell['sandbox'] and os.path.isdir('/dev/shm'):
-            found += [f'/dev/shm/{name}' for name in os.listdir('/dev/shm') if not is_of_mpi(name) and name != 'filler']
+        if self.cell['sandbox']:
+            found += [f'/dev/shm/{name}' for name in sorted(shared_files() - self.shared_before) if not is_of_mpi(name) and name != 'filler']
         return [f'file {name}' for name in found]
 
     def collect(self):
@@ -255,6 +256,10 @@ def stacks_of(processes):
     words = [subprocess.run(['gdb', '-p', str(process), '-batch', '-ex', 'thread apply all bt 12'], capture_output=True, text=True,
                             timeout=60, check=False).stdout[-6000:] for process in processes]
     return words
+
+
+def shared_files():
+    return set(os.listdir('/dev/shm')) if os.path.isdir('/dev/shm') else set()
 
 
 def prepare_shared_memory(cell, folder):

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/processor.hpp"
+#include "base/random_word.hpp"
 
 #include <lockstep/device/arena_pmr.hpp>
 
@@ -22,7 +23,6 @@
 #include <cstring>
 #include <iterator>
 #include <new>
-#include <random>
 #include <string_view>
 
 namespace lockstep {
@@ -88,12 +88,6 @@ std::size_t reserved_bytes() {
 
 /// The smallest size of a segment that is useful.
 constexpr std::size_t least_bytes = std::size_t{16} << 20;
-
-std::uint64_t new_nonce() {
-  std::random_device device;
-  const std::uint64_t high = device();
-  return (high << 32 | device()) | 1;  // never 0
-}
 
 /// Creates a memory file without a name. Returns -1 and sets errno if the system does not permit such a file.
 int open_memory_file(std::string_view& kind) {
@@ -164,7 +158,7 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
   while (bytes >= least_bytes) {
     if (ftruncate(file, static_cast<off_t>(bytes)) == 0) {
       if (std::byte* const data = map(file, bytes)) {
-        std::shared_ptr<SharedSegment> segment = own(data, bytes, file, {new_nonce(), bytes, getpid(), file});
+        std::shared_ptr<SharedSegment> segment = own(data, bytes, file, {random_word(), bytes, getpid(), file});
         if (!segment->populate(0, header_bytes)) {
           why = fmt::format("out of memory for {}", kind);
           return nullptr;

@@ -3,9 +3,8 @@
 
 #include "transport/tcp/handshake.hpp"
 
-#include "base/check.hpp"
+#include "base/random_word.hpp"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -14,12 +13,7 @@
 namespace lockstep::detail {
 namespace {
 
-std::array<std::uint64_t, 2> new_challenge() {
-  std::array<std::uint64_t, 2> challenge{};
-  if (getrandom(challenge.data(), sizeof(challenge), 0) != static_cast<ssize_t>(sizeof(challenge)))
-    throw_error(Code::unavailable, "getrandom: {}", std::strerror(errno));
-  return challenge;
-}
+std::array<std::uint64_t, 2> new_challenge() { return {random_word(), random_word()}; }
 
 bool has_to_wait(int error) noexcept { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 

@@ -12,6 +12,7 @@
 #include "transport/buffer.hpp"
 #include "transport/shm/node_group.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -181,6 +182,13 @@ class Transport {
   virtual void expect_last_messages(std::span<const int> sources) noexcept { static_cast<void>(sources); }
   /// The next message from any rank; none if no message has arrived.
   [[nodiscard]] virtual std::optional<ReceivedMessage> poll() = 0;
+
+  /// Whether `sleep` can be called.
+  [[nodiscard]] virtual bool can_sleep() const noexcept { return false; }
+  /// Waits, without using the processor, until something has come from another node, and for about `time` at most. It
+  /// may wait less, and does so if ranks of this node may have something to tell. Thread-safe while the endpoint
+  /// exists; called without the engine's lock.
+  virtual void sleep(std::chrono::microseconds time) const { static_cast<void>(time); }
 
   /// Whether the backend still works: false after MPI has been finalized, or after this endpoint has been closed.
   [[nodiscard]] virtual bool is_alive() const = 0;

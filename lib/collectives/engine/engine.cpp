@@ -432,7 +432,8 @@ bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional
       return true;
   }
   // a wait with a limit may end between two pauses
-  LongWait pauses(!until && has_node_group_ ? transport_->node_group() : nullptr, spins_);
+  LongWait pauses(!until && has_node_group_ ? transport_->node_group() : nullptr,
+                  !until && !has_node_group_ && transport_->can_sleep() ? transport_.get() : nullptr, spins_);
   while (!test(operation)) {
     if (until && Clock::now() >= *until) return false;
     if (pauses.is_long()) {

@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The pauses of a thread that waits for an operation, maybe for long. If all ranks are on one node, a thread that has
-// nothing to do before another rank acts sleeps until that rank wakes it.
+// nothing to do before another rank acts sleeps until that rank wakes it. If they are on several nodes, it sleeps until
+// something comes from another node, if the transport can tell.
 
 #pragma once
 
 #include "base/pause.hpp"
 #include "collectives/call/backoff.hpp"
 #include "transport/shm/node_sleep.hpp"
+#include "transport/transport.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -20,8 +22,8 @@ namespace lockstep::detail {
 
 class LongWait {
  public:
-  /// `group`: the memory that all ranks share; null if they share none.
-  LongWait(NodeGroup* group, int spins) : backoff_(spins) {
+  /// `group`: the memory that all ranks share; null if they share none. `transport`: null if it cannot sleep.
+  LongWait(NodeGroup* group, const Transport* transport, int spins) : backoff_(spins), transport_(transport) {
     if (group != nullptr) sleep_.emplace(*group);
   }
 
@@ -37,6 +39,7 @@ class LongWait {
     const Next now = std::exchange(next_, Next::pause);
     if (now == Next::look) return;
     if (now == Next::pause) {
+      if (transport_ != nullptr && backoff_.sleeps_next()) return transport_->sleep(time_to_sleep());
       if (naps_ > 0 && backoff_.sleeps_next()) --naps_;
       return backoff_.pause();
     }
@@ -64,6 +67,7 @@ class LongWait {
 
   Backoff backoff_;
   Clock::time_point begin_ = Clock::now();
+  const Transport* transport_;
   std::optional<NodeSleep> sleep_;
   Next next_ = Next::pause;
   int naps_ = 0;  // before the next sleep

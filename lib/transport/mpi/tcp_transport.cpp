@@ -12,6 +12,7 @@
 #include "transport/tcp/network.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <limits>
@@ -106,6 +107,14 @@ class TcpTransport final : public GroupEnd {
     }
     if (!received_) return std::nullopt;
     return ReceivedMessage{rank_of_peer_.at(received_->peer), received_->bytes};
+  }
+
+  bool can_sleep() const noexcept override { return true; }
+  void sleep(std::chrono::microseconds time) const override {
+    // what other ranks of the node do ends no wait for the network
+    constexpr std::chrono::microseconds longest_beside_others(2000);
+    network_->sleep(group_ != nullptr && group_->size() == 1 ? time : std::min(time, longest_beside_others));
+    has_slept_.store(true, std::memory_order_relaxed);
   }
 
   Transfer send(int target, std::span<const std::byte> data) override {
@@ -271,7 +280,8 @@ class TcpTransport final : public GroupEnd {
 
   /// A program's own messages may be under way while this rank waits for others, which may wait for these messages.
   void let_mpi_work() {
-    if (++polls_ % polls_per_look != 0 || !mpi::is_active() || !this_thread_may_call_mpi()) return;
+    const bool is_time = ++polls_ % polls_per_look == 0 || has_slept_.exchange(false, std::memory_order_relaxed);
+    if (!is_time || !mpi::is_active() || !this_thread_may_call_mpi()) return;
     const auto lock = mpi::serialize();
     int has_come = 0;
     mpi::check(MPI_Iprobe(MPI_ANY_SOURCE, 0, ranks_.context->comm(), &has_come, MPI_STATUS_IGNORE), "MPI_Iprobe");
@@ -301,6 +311,7 @@ class TcpTransport final : public GroupEnd {
   std::vector<Kept> kept_;
   TransferCount count_;
   unsigned polls_ = 0;
+  mutable std::atomic<bool> has_slept_{false};  // since MPI was called
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/random_word.hpp"
 #include "base/start_thread.hpp"
 #include "transport/tcp/handshake.hpp"
 
@@ -13,7 +14,6 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -50,15 +50,6 @@ constexpr std::chrono::seconds time_of_youth{1};  // in which a stranger is not 
 constexpr int most_accepted = 16;                 // at a time
 constexpr std::size_t most_text = 128;            // of a reason for the end of a connection, in most cases
 
-std::uint64_t random_word() {
-  std::uint64_t word = 0;
-  while (word == 0) {
-    if (getrandom(&word, sizeof(word), 0) != static_cast<ssize_t>(sizeof(word)))
-      throw_error(Code::unavailable, "getrandom: {}", std::strerror(errno));
-  }
-  return word;
-}
-
 }  // namespace
 
 class TcpNetwork::Implementation {
@@ -80,7 +71,10 @@ class TcpNetwork::Implementation {
       ::close(listener_);
       throw_error(Code::unavailable, "epoll_create1: {}", std::strerror(error));
     }
-    watch(listener_, EPOLLIN, listener_key);
+    if (watch(listener_, EPOLLIN, listener_key)) return;
+    ::close(listener_);
+    ::close(epoll_);
+    throw_error(Code::unavailable, "no connections of other ranks can be awaited");
   }
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
@@ -413,10 +407,19 @@ class TcpNetwork::Implementation {
                 options_.first_port, last, std::strerror(error));
   }
 
-  void watch(int socket, std::uint32_t events, std::uint64_t key) const {
+  /// Returns whether the events of `socket` are told from now on. If not, the reason has been logged.
+  [[nodiscard]] bool watch(int socket, std::uint32_t events, std::uint64_t key) {
     epoll_event event{.events = events, .data = {.u64 = key}};
-    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event) != 0 && errno == EEXIST)
-      epoll_ctl(epoll_, EPOLL_CTL_MOD, socket, &event);
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event) == 0) return true;
+    if (errno == EEXIST && epoll_ctl(epoll_, EPOLL_CTL_MOD, socket, &event) == 0) return true;
+    warn_once("epoll_ctl", errno);
+    return false;
+  }
+
+  /// What is missing may come back, and then the connection is made; else operations time out.
+  void warn_once(std::string_view call, int error) {
+    if (std::exchange(has_warned_, true)) return;
+    log_warning("connections over TCP: {}: {}; they are tried again until the deadline", call, std::strerror(error));
   }
 
   void configure(int socket) const {
@@ -452,11 +455,17 @@ class TcpNetwork::Implementation {
       const bool is_full = strangers_.size() >= most_strangers;
       if (is_full && Clock::now() - strangers_.front().since < time_of_youth) return;
       const int socket = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (socket < 0) return;  // also if there is no descriptor left: the other side tries again
+      if (socket < 0) {  // without a descriptor the connection stays with the system
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) warn_once("accept", errno);
+        return;
+      }
       if (is_full) strangers_.pop_front();
       strangers_.emplace_back(++last_stranger_key_, socket, identity_.id);
-      watch(socket, EPOLLIN, last_stranger_key_);
-      meet_stranger(last_stranger_key_);
+      if (watch(socket, EPOLLIN, last_stranger_key_)) {
+        meet_stranger(last_stranger_key_);
+      } else {
+        strangers_.pop_back();
+      }
     }
   }
 
@@ -534,7 +543,7 @@ class TcpNetwork::Implementation {
     }
     const TcpAddress& to = addresses[line.next_address++];
     const int made = socket(to.family == 6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (made < 0) return;
+    if (made < 0) return warn_once("socket", errno);
     sockaddr_storage address;
     const socklen_t size = to.to_socket_address(line.peer.identity.port, address);
     if (connect(made, reinterpret_cast<const sockaddr*>(&address), size) != 0 && errno != EINPROGRESS) {
@@ -545,7 +554,12 @@ class TcpNetwork::Implementation {
     line.is_connected = false;
     line.dial_at = Clock::now() + time_of_connect;
     line.handshake.emplace(identity_.id, line.peer.identity.id, line.number, line.peer.key);
-    watch(made, EPOLLIN | EPOLLOUT, key_of_line(line));
+    if (!watch(made, EPOLLIN | EPOLLOUT, key_of_line(line))) try_later(line);
+  }
+
+  void try_later(Line& line) noexcept {
+    line.end_dial();
+    line.dial_at = Clock::now() + line.pause;
   }
 
   void go_on_dialing(Line& line) {
@@ -561,15 +575,14 @@ class TcpNetwork::Implementation {
       outcome = line.handshake->advance(line.dial_socket);
     }
     if (outcome == TcpHandshake::Outcome::waits) {
-      watch(line.dial_socket, EPOLLIN, key_of_line(line));
+      if (!watch(line.dial_socket, EPOLLIN, key_of_line(line))) try_later(line);
       return;
     }
     if (outcome == TcpHandshake::Outcome::done) {
       line.handshake.reset();
       return open(line, std::exchange(line.dial_socket, -1));
     }
-    line.end_dial();
-    line.dial_at = Clock::now() + line.pause;
+    try_later(line);
     if (error == ECONNREFUSED) note_refusal(line.peer);
   }
 
@@ -609,7 +622,7 @@ class TcpNetwork::Implementation {
     line.channel.open(socket);
     line.awaits_room = false;
     ++open_lines_;
-    watch(socket, EPOLLIN, key_of_line(line));
+    if (!watch(socket, EPOLLIN, key_of_line(line))) return lose(line.peer, unwatched_text);
     flush(line);
     if (line.channel.is_open()) pump(line);
   }
@@ -631,8 +644,8 @@ class TcpNetwork::Implementation {
     }
     const bool awaits = !line.channel.has_left();
     if (awaits == line.awaits_room) return;
-    line.awaits_room = awaits;
-    watch(line.channel.socket(), EPOLLIN | (awaits ? static_cast<std::uint32_t>(EPOLLOUT) : 0U), key_of_line(line));
+    const std::uint32_t events = EPOLLIN | (awaits ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
+    if (watch(line.channel.socket(), events, key_of_line(line))) line.awaits_room = awaits;
   }
 
   void pump(Line& line) {
@@ -652,6 +665,7 @@ class TcpNetwork::Implementation {
   }
 
   static constexpr const char* no_memory_text = "this rank has no memory for the connection";
+  static constexpr const char* unwatched_text = "this rank cannot wait for the connection";
   static constexpr const char* farewell_text = "it has ended its connections";
   [[nodiscard]] static std::string text_of(int error) {
     return fmt::format("the connection has ended: {}", std::strerror(error));
@@ -1069,6 +1083,7 @@ class TcpNetwork::Implementation {
   bool is_helping_ = false;
   bool is_stopping_ = false;
   bool is_receiving_ = false;
+  bool has_warned_ = false;
   std::array<std::byte, std::size_t{64} << 10> room_;
 };
 
@@ -1154,11 +1169,11 @@ void TcpNetwork::progress() {
   const MutexLock lock(implementation_->mutex());
   implementation_->progress(0);
 }
-void TcpNetwork::wait(std::chrono::milliseconds limit) {
+void TcpNetwork::sleep(std::chrono::microseconds limit) const {
   // epoll tells of the same events again, so that a wait without the lock loses none
   epoll_event event;
-  static_cast<void>(epoll_wait(implementation_->epoll(), &event, 1, static_cast<int>(limit.count())));
-  progress();
+  const auto milliseconds = std::max<std::int64_t>(1, limit.count() / 1000);
+  static_cast<void>(epoll_wait(implementation_->epoll(), &event, 1, static_cast<int>(milliseconds)));
 }
 std::optional<TcpNetwork::Loss> TcpNetwork::loss_of(int peer, std::uint64_t group) {
   const MutexLock lock(implementation_->mutex());

@@ -133,8 +133,8 @@ class TcpNetwork {
 
   /// Receives and sends what is possible.
   void progress();
-  /// As `progress`, after a wait of at most `limit` for something to receive.
-  void wait(std::chrono::milliseconds limit);
+  /// Waits until there is something for `progress` to do, and for `limit` at most, or a millisecond.
+  void sleep(std::chrono::microseconds limit) const;
   struct Loss {
     std::string why;
     bool has_left;  ///< the other process has ended its connections in an orderly way

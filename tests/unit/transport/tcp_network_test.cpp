@@ -313,7 +313,8 @@ TEST(TcpNetwork, sends_what_was_posted_though_its_process_makes_no_call) {
   const auto end = std::chrono::steady_clock::now() + 60s;
   std::optional<TcpNetwork::Message> message;
   while (!message && std::chrono::steady_clock::now() < end) {
-    networks[1].wait(10ms);
+    networks[1].sleep(10ms);
+    networks[1].progress();
     message = networks[1].poll(group);
   }
   ASSERT_TRUE(message);
@@ -374,6 +375,26 @@ class Foreigner {
   int socket_;
   bool is_connected_;
 };
+
+TEST(TcpNetwork, wakes_a_thread_that_sleeps_when_something_comes) {
+  Networks networks(2);
+  bool has_come = false;
+  networks[0].post(networks.peer(0, 1), group, bytes_of(1, 1));
+  ASSERT_TRUE(networks.until([&] { return networks[1].poll(group).has_value(); }));
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread sleeper([&] {
+    while (!has_come) {
+      networks[1].sleep(60s);
+      networks[1].progress();
+      has_come = networks[1].poll(group).has_value();
+    }
+  });
+  std::this_thread::sleep_for(20ms);
+  networks[0].post(networks.peer(0, 1), group, bytes_of(1, 2));
+  sleeper.join();
+  EXPECT_TRUE(has_come);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 50s);
+}
 
 TEST(TcpNetwork, is_not_disturbed_by_strangers) {
   Networks networks(2);

@@ -343,14 +343,16 @@ class LOCKSTEP_API Communicator {
   /// pending messages.
   /// Completion: inside a node, a send is complete when the receiver has the data. Between nodes, for the first message
   /// from one rank to another, and if the arena is full, a send is complete when the receiver has agreed and the
-  /// tensors have been copied or sent. The requests of sends and receives complete in any order. Cost between nodes,
-  /// for the first message from one rank to another, and if the arena is full: 3 messages (an offer, an answer and the
-  /// data), of which 2 are small. Otherwise inside a node: two transfers of a cache line, and one copy of the data if
-  /// it is one tensor of more than 4 KiB in the arena, else two copies. At most 16 messages from one rank to another
-  /// are in progress; later ones wait. For each direction that is used, the sender keeps 75 KiB of the arena, and 257
-  /// KiB more once it has sent more than 4 KiB from other memory. The tensors of both ranks may be on GPUs. The data
-  /// then goes through pinned host memory even if NCCL is available: NCCL requires the same order of calls on all
-  /// ranks, but a message can be sent at any time relative to the collectives.
+  /// tensors have been copied or sent. The requests of sends and receives complete in any order. A receive that fails
+  /// may have written to its tensors. Cost between nodes, for the first message from one rank to another, and if the
+  /// arena is full: up to 32 KiB, 2 messages (an offer with the data, and an answer); else 3 (an offer, an answer and
+  /// the data), of which 2 are small. A send whose receiver has not called recv is withdrawn somewhat before its
+  /// deadline, by a tenth of it or a second. Otherwise inside a node: two transfers of a cache line, and one copy of
+  /// the data if it is one tensor of more than 4 KiB in the arena, else two copies. At most 16 messages from one rank
+  /// to another are in progress; later ones wait. For each direction that is used, the sender keeps 75 KiB of the
+  /// arena, and 257 KiB more once it has sent more than 4 KiB from other memory. The tensors of both ranks may be on
+  /// GPUs. The data then goes through pinned host memory even if NCCL is available: NCCL requires the same order of
+  /// calls on all ranks, but a message can be sent at any time relative to the collectives.
   void send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request send_async(std::span<const ConstTensorView> tensors, int target,
                                    const ReduceOptions& options = {}) const;

@@ -183,11 +183,10 @@ class Transport {
   /// The next message from any rank; none if no message has arrived.
   [[nodiscard]] virtual std::optional<ReceivedMessage> poll() = 0;
 
-  /// Whether `sleep` can be called.
+  /// Whether `sleep` can be called: no rank of this node tells this one anything through shared memory.
   [[nodiscard]] virtual bool can_sleep() const noexcept { return false; }
-  /// Waits, without using the processor, until something has come from another node, and for about `time` at most. It
-  /// may wait less, and does so if ranks of this node may have something to tell. Thread-safe while the endpoint
-  /// exists; called without the engine's lock.
+  /// Waits, without using the processor, until something has come from another rank that no thread has received yet,
+  /// and for about `time` at most. Thread-safe while the endpoint exists; called without the engine's lock.
   virtual void sleep(std::chrono::microseconds time) const { static_cast<void>(time); }
 
   /// Whether the backend still works: false after MPI has been finalized, or after this endpoint has been closed.

@@ -371,8 +371,12 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
   options_.family->thread().wake();
 }
 
-/// Wakes the threads of this rank that sleep in a wait: another thread has given them work.
+/// Wakes the threads of this rank that sleep in a wait: another thread has given them work. A sleep that the transport
+/// ends cannot be ended here: the work begins at once, and goes on when the sleep is over.
 void Engine::wake_waiting_threads() {
+  if (!has_node_group_ && transport_->can_sleep() && waiting_callers_.load(std::memory_order_relaxed) != 0 &&
+      this_thread_may_call())
+    drive();
   if (has_node_group_ && waiting_callers_.load(std::memory_order_relaxed) != 0 && transport_->is_alive())
     transport_->node_group()->wake_own();
 }
@@ -438,7 +442,7 @@ bool Engine::wait_since(std::uint64_t begin, Operation& operation, std::optional
     if (until && Clock::now() >= *until) return false;
     if (pauses.is_long()) {
       const MutexLock lock(mutex_);
-      pauses.prepare(waits_for_other_ranks());
+      pauses.prepare(has_node_group_ ? waits_for_other_ranks() : waits_alone());
     }
     pauses.pause();
   }
@@ -455,6 +459,12 @@ bool Engine::waits_for_other_ranks() {
   if (!transport_->has_free_threads() && options_.family->has_work_beside(*this)) return false;
   const bool awaits_head = queue_.is_empty() || (!queue_.head().is_agreed() && agreement_->is_shown());
   return awaits_head && pairs_.waits_for_other_ranks();
+}
+
+/// Whether no other thread of this process may take what comes for this one, or has operations that this one drives.
+bool Engine::waits_alone() {
+  return transport_->is_alive() && waiting_callers_.load(std::memory_order_relaxed) == 1 && callbacks_ == nullptr &&
+         !options_.family->has_work_beside(*this);
 }
 
 /// Waits for a message in shared memory by polling its slot, without the lock, the clock and control messages. Returns

@@ -208,6 +208,7 @@ class Engine final : private JobMember {
   void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
   void use_thread() LOCKSTEP_REQUIRES(mutex_);
   void wake_waiting_threads() LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] bool waits_alone() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] bool waits_for_other_ranks() LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] std::list<Continuation> take_continuations() noexcept LOCKSTEP_REQUIRES(mutex_);
   static void call(std::list<Continuation> continuations) noexcept;

@@ -28,9 +28,15 @@ class LongWait {
   }
 
   /// Whether the wait has lasted so long that the next pause may be a sleep. If so, call `prepare` first.
-  [[nodiscard]] bool is_long() const noexcept { return sleep_ && naps_ == 0 && backoff_.sleeps_next(); }
+  [[nodiscard]] bool is_long() const noexcept {
+    return (sleep_ || transport_ != nullptr) && naps_ == 0 && backoff_.sleeps_next();
+  }
   /// To be called under the engine's lock. `may_sleep`: this rank has nothing to do before another rank acts.
   void prepare(bool may_sleep) noexcept {
+    if (transport_ != nullptr) {
+      next_ = may_sleep && early_ends_ < most_early_ends ? Next::sleep : Next::pause;
+      return;
+    }
     next_ = !may_sleep ? Next::pause : sleep_->is_announced() ? Next::sleep : Next::look;
     if (may_sleep) sleep_->announce();
   }
@@ -39,10 +45,10 @@ class LongWait {
     const Next now = std::exchange(next_, Next::pause);
     if (now == Next::look) return;
     if (now == Next::pause) {
-      if (transport_ != nullptr && backoff_.sleeps_next()) return transport_->sleep(time_to_sleep());
       if (naps_ > 0 && backoff_.sleeps_next()) --naps_;
       return backoff_.pause();
     }
+    if (transport_ != nullptr) return sleep_in_transport();
     if (!sleep_->sleep(time_to_sleep())) return;
     backoff_ = Backoff(Backoff::shared_core_spins, Backoff::brief_yields);
     naps_ = naps_after_wake_;
@@ -65,9 +71,21 @@ class LongWait {
                       longest);
   }
 
+  /// A sleep that ends at once again and again is none: the transport is told of something that it cannot take, such as
+  /// a connection when the process has no descriptor left.
+  void sleep_in_transport() {
+    constexpr std::chrono::microseconds least_time(50);
+    const Clock::time_point begin = Clock::now();
+    transport_->sleep(time_to_sleep());
+    early_ends_ = Clock::now() - begin < least_time ? early_ends_ + 1 : 0;
+  }
+
+  static constexpr int most_early_ends = 1000;
+
   Backoff backoff_;
   Clock::time_point begin_ = Clock::now();
   const Transport* transport_;
+  int early_ends_ = 0;  // of sleeps, one after the other
   std::optional<NodeSleep> sleep_;
   Next next_ = Next::pause;
   int naps_ = 0;  // before the next sleep

@@ -379,13 +379,16 @@ void PairChannel::take_withdrawal(int source, const ControlMessage& message, Wor
   Peer& peer = peers_[source];
   const std::int64_t number = message.sequence;
   const Failure failure = failure_of(message.failure);
+  Pending* const found = peer.receives.find(number);
+  // the data has come: it is answered, and delivered, elsewhere
+  if (found != nullptr && (found->path == Path::with_offer || found->operation->has_begun_delivery())) return;
   if (peer.offers.count(number) != 0) {  // an offer that is still in the list has no answer yet
     answer(source, ControlKind::refusal, number, &failure);
     peer.offers.erase(number);
   }
   if (number >= peer.receives_posted) {
     peer.withdrawals.insert_or_assign(number, failure);
-  } else if (Pending* const found = peer.receives.find(number); found != nullptr && !found->is_taken) {
+  } else if (found != nullptr && !found->is_taken) {
     SharedError error = has_moved(*found, workspace) ? nullptr : error_of(failure);
     finish(peer, Role::receive, number, std::move(error));
   }

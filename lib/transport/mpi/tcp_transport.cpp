@@ -109,11 +109,9 @@ class TcpTransport final : public GroupEnd {
     return ReceivedMessage{rank_of_peer_.at(received_->peer), received_->bytes};
   }
 
-  bool can_sleep() const noexcept override { return true; }
+  bool can_sleep() const noexcept override { return group_ == nullptr || group_->size() == 1; }
   void sleep(std::chrono::microseconds time) const override {
-    // what other ranks of the node do ends no wait for the network
-    constexpr std::chrono::microseconds longest_beside_others(2000);
-    network_->sleep(group_ != nullptr && group_->size() == 1 ? time : std::min(time, longest_beside_others));
+    network_->sleep(time);
     has_slept_.store(true, std::memory_order_relaxed);
   }
 
@@ -280,8 +278,9 @@ class TcpTransport final : public GroupEnd {
 
   /// A program's own messages may be under way while this rank waits for others, which may wait for these messages.
   void let_mpi_work() {
-    const bool is_time = ++polls_ % polls_per_look == 0 || has_slept_.exchange(false, std::memory_order_relaxed);
+    const bool is_time = ++polls_ % polls_per_look == 0 || has_slept_.load(std::memory_order_relaxed);
     if (!is_time || !mpi::is_active() || !this_thread_may_call_mpi()) return;
+    has_slept_.store(false, std::memory_order_relaxed);
     const auto lock = mpi::serialize();
     int has_come = 0;
     mpi::check(MPI_Iprobe(MPI_ANY_SOURCE, 0, ranks_.context->comm(), &has_come, MPI_STATUS_IGNORE), "MPI_Iprobe");

@@ -12,6 +12,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -460,7 +461,12 @@ class TcpNetwork::Implementation {
         return;
       }
       if (is_full) strangers_.pop_front();
-      strangers_.emplace_back(++last_stranger_key_, socket, identity_.id);
+      try {
+        strangers_.emplace_back(++last_stranger_key_, socket, identity_.id);
+      } catch (const std::bad_alloc&) {
+        ::close(socket);
+        throw;
+      }
       if (watch(socket, EPOLLIN, last_stranger_key_)) {
         meet_stranger(last_stranger_key_);
       } else {
@@ -634,6 +640,7 @@ class TcpNetwork::Implementation {
     try {
       error = line.channel.send_some(line);
     } catch (const std::bad_alloc&) {
+      if (!is_receiving_) return lose(line.peer, no_memory_text);
       line.fault = no_memory_text;
       error = ENOMEM;
     }
@@ -1171,9 +1178,10 @@ void TcpNetwork::progress() {
 }
 void TcpNetwork::sleep(std::chrono::microseconds limit) const {
   // epoll tells of the same events again, so that a wait without the lock loses none
-  epoll_event event;
-  const auto milliseconds = std::max<std::int64_t>(1, limit.count() / 1000);
-  static_cast<void>(epoll_wait(implementation_->epoll(), &event, 1, static_cast<int>(milliseconds)));
+  pollfd events{.fd = implementation_->epoll(), .events = POLLIN, .revents = 0};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+  const timespec time{.tv_sec = seconds.count(), .tv_nsec = std::chrono::nanoseconds(limit - seconds).count()};
+  static_cast<void>(ppoll(&events, 1, &time, nullptr));
 }
 std::optional<TcpNetwork::Loss> TcpNetwork::loss_of(int peer, std::uint64_t group) {
   const MutexLock lock(implementation_->mutex());

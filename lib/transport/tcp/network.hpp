@@ -69,7 +69,7 @@ struct TcpOptions {
   std::chrono::milliseconds silence{600'000};
 };
 
-/// Thread-safe. No function waits, but the destructor and `wait`. Connections are made, and frames sent, inside of its
+/// Thread-safe. No function waits, but the destructor and `sleep`. Connections are made, and frames sent, inside of its
 /// functions; a thread does so if that has not been enough, so that what was posted leaves also if this process calls
 /// no function any more.
 class TcpNetwork {
@@ -133,7 +133,7 @@ class TcpNetwork {
 
   /// Receives and sends what is possible.
   void progress();
-  /// Waits until there is something for `progress` to do, and for `limit` at most, or a millisecond.
+  /// Waits until there is something for `progress` to do, and for `limit` at most.
   void sleep(std::chrono::microseconds limit) const;
   struct Loss {
     std::string why;

@@ -19,8 +19,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -69,6 +70,7 @@ class Process {
 
   /// Returns what is wrong; empty if nothing is.
   std::string run(std::size_t victim) {
+    victim_ = victim;
     network_ = std::make_unique<TcpNetwork>(TcpOptions{.interface = "127.0.0.0/8"});
     std::array<TcpIdentity, processes> all;
     const TcpIdentity& own = network_->identity();
@@ -128,8 +130,9 @@ class Process {
           network_->send_by_number(own.send, link.peer, common_group, step, own.sent);
           has_sent[other] = true;
         }
-        const bool has_moved = is_done(own.receive) && (is_done(own.send) || (step % 2 == 0 && is_failed(own.send)));
-        if (!link.is_lost && !(has_moved && link.messages > step)) is_over = false;
+        const bool has_moved = is_done(own.receive) && (is_done(own.send) || (link.is_lost && is_failed(own.send)));
+        const bool is_killed = other == victim_ && link.is_lost;
+        if (!is_killed && !(has_moved && link.messages > step)) is_over = false;
       }
       if (is_over) return wrong_data(step);
       if (Clock::now() > end) return fmt::format("rank {} hangs in step {}", rank_, step);
@@ -168,7 +171,7 @@ class Process {
   [[nodiscard]] bool is_failed(const TcpTransfer& transfer) { return network_->state(transfer) == State::failed; }
   std::string wrong_data(unsigned step) {
     for (std::size_t other = 0; other < processes; ++other) {
-      if (other == rank_ || !is_done(links_[other].steps.back()->receive)) continue;
+      if (other == rank_ || (other == victim_ && !is_done(links_[other].steps.back()->receive))) continue;
       const auto& received = links_[other].steps.back()->received;
       const std::vector<std::byte> right(received.size(), value_of_step(step, other, rank_));
       if (received != right) return fmt::format("rank {} has wrong data of rank {} in step {}", rank_, other, step);
@@ -178,10 +181,80 @@ class Process {
 
   const std::size_t rank_;
   const int to_parent_;
+  std::size_t victim_ = 0;
   std::array<Link, processes> links_;
   std::array<bool, processes> has_left_{};
   std::array<std::string, processes> why_;
   std::unique_ptr<TcpNetwork> network_;  // ends first
+};
+
+/// What a process of a round does; it does not return.
+[[noreturn]] void be_process(std::size_t rank, std::size_t victim, int to_parent, unsigned seed) {
+  std::string wrong;
+  try {
+    Process process(rank, to_parent);
+    wrong = process.run(victim);
+  } catch (const std::exception& error) {
+    wrong = error.what();
+  }
+  if (!wrong.empty()) std::fprintf(stderr, "seed %u: %s\n", seed, wrong.c_str());
+  ::_exit(wrong.empty() ? 0 : 1);
+}
+
+/// The processes of a round; those that have not ended are killed.
+class Processes {
+ public:
+  Processes() = default;
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+  ~Processes() {
+    for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
+      ::close(sockets_[rank]);
+      kill(rank);
+      if (pids_[rank] > 0) static_cast<void>(::waitpid(pids_[rank], nullptr, 0));
+    }
+  }
+
+  [[nodiscard]] bool start(std::size_t victim, unsigned seed) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
+    std::fflush(nullptr);
+    const std::size_t rank = pids_.size();
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::close(ends[0]);
+      for (const int socket : sockets_) ::close(socket);
+      be_process(rank, victim, ends[1], seed);
+    }
+    ::close(ends[1]);
+    sockets_.push_back(ends[0]);
+    pids_.push_back(pid);
+    return pid > 0;
+  }
+  /// They tell each other who they are.
+  void introduce() {
+    std::array<TcpIdentity, processes> all;
+    for (std::size_t rank = 0; rank < processes; ++rank)
+      static_cast<void>(::recv(sockets_[rank], &all[rank], sizeof(TcpIdentity), MSG_WAITALL));
+    for (const int socket : sockets_) static_cast<void>(::send(socket, all.data(), sizeof(all), MSG_NOSIGNAL));
+  }
+  void kill(std::size_t rank) {
+    if (pids_[rank] > 0) ::kill(pids_[rank], SIGKILL);
+  }
+  /// Its status, once it has ended; none if it has not by `end`.
+  [[nodiscard]] std::optional<int> end_of(std::size_t rank, Clock::time_point end) {
+    int status = 0;
+    while (::waitpid(pids_[rank], &status, WNOHANG) == 0) {
+      if (Clock::now() > end) return std::nullopt;
+      std::this_thread::sleep_for(1ms);
+    }
+    pids_[rank] = 0;
+    return status;
+  }
+
+ private:
+  std::vector<int> sockets_;
+  std::vector<pid_t> pids_;  // 0: it has ended
 };
 
 /// Returns what is wrong.
@@ -189,50 +262,24 @@ std::string kill_one(unsigned seed) {
   std::minstd_rand random(seed + 1);
   random.discard(3);
   const std::size_t victim = random() % processes;
-  const auto moment = std::chrono::microseconds(random() % (random() % 4 == 0 ? 20'000 : 400'000));
-  std::array<int, processes> sockets{};
-  std::array<pid_t, processes> pids{};
+  const unsigned longest = random() % 4 == 0 ? 20'000 : 400'000;
+  const auto moment = std::chrono::microseconds(random() % longest);
+  Processes all;
   for (std::size_t rank = 0; rank < processes; ++rank) {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return "socketpair";
-    std::fflush(nullptr);
-    pids[rank] = ::fork();
-    if (pids[rank] == 0) {
-      ::close(ends[0]);
-      std::string wrong;
-      {
-        Process process(rank, ends[1]);
-        wrong = process.run(victim);
-      }
-      if (!wrong.empty()) std::fprintf(stderr, "seed %u: %s\n", seed, wrong.c_str());
-      ::_exit(wrong.empty() ? 0 : 1);
-    }
-    ::close(ends[1]);
-    sockets[rank] = ends[0];
+    if (!all.start(victim, seed)) return fmt::format("process {} cannot be started", rank);
   }
-  std::array<TcpIdentity, processes> all;
-  for (std::size_t rank = 0; rank < processes; ++rank) {
-    static_cast<void>(::recv(sockets[rank], &all[rank], sizeof(TcpIdentity), MSG_WAITALL));
-  }
-  for (const int socket : sockets) static_cast<void>(::send(socket, all.data(), sizeof(all), MSG_NOSIGNAL));
+  all.introduce();
   std::this_thread::sleep_for(moment);
-  ::kill(pids[victim], SIGKILL);
-  std::string wrong;
+  all.kill(victim);
   const auto end = Clock::now() + 2 * time_to_hang;
   for (std::size_t rank = 0; rank < processes; ++rank) {
-    int status = 0;
-    while (::waitpid(pids[rank], &status, WNOHANG) == 0) {
-      if (Clock::now() > end) {
-        wrong = fmt::format("rank {} hangs", rank);
-        ::kill(pids[rank], SIGKILL);
-      }
-      std::this_thread::sleep_for(1ms);
-    }
-    if (rank != victim && (!WIFEXITED(status) || WEXITSTATUS(status) != 0) && wrong.empty())
-      wrong = fmt::format("rank {} has ended with {}", rank, status);
-    ::close(sockets[rank]);
+    const auto status = all.end_of(rank, end);
+    if (!status) return fmt::format("rank {} hangs", rank);
+    const bool is_right = rank == victim ? WIFSIGNALED(*status) && WTERMSIG(*status) == SIGKILL
+                                         : WIFEXITED(*status) && WEXITSTATUS(*status) == 0;
+    if (!is_right) return fmt::format("rank {} has ended with {}", rank, *status);
   }
-  return wrong;
+  return {};
 }
 
 unsigned number_in(const char* name, unsigned otherwise) {

@@ -31,6 +31,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
 HISTORY = 'history/measurements.md'
 COMPARE = ['--compare', 'mpi']
 NODE = ['mpirun', '-n', '2']
+BY_TCP = 'LOCKSTEP_TRANSPORT=tcp'
 WITH_DATA = ['all_reduce', 'reduce', 'reduce_scatter', 'all_gather', 'all_gather_v', 'gather', 'gather_v', 'scatter', 'scatter_v',
              'all_to_all', 'all_to_all_v', 'broadcast', 'send_recv', 'halo']
 
@@ -76,11 +77,12 @@ def sets_of_lists():
 def sets_of_hosts():
     options = ['-b', '64', '-e', '4M', '-f', '16', '-n', '20', '-w', '2', '--in-place', 'no', '--memory', 'arena']
     for ranks in ('1,1', '2,2'):
-        section = f'{len(ranks.split(","))} simulated hosts of {counted(int(ranks[0]), "rank")}, TCP'
-        launcher = ['python3', 'tests/hosts/hosts.py', ranks]
-        name = 'hosts-' + ranks.replace(',', '-')
-        yield Set(name, section, launcher, ['--collective', 'all', '--form', 'blocking,async', *options])
-        yield Set(name + '-messages', section, launcher, ['--collective', 'send_recv,halo', '--form', 'in_flight', *options])
+        hosts = f'{len(ranks.split(","))} simulated hosts of {counted(int(ranks[0]), "rank")}, TCP'
+        for transport, section in (('mpi', hosts), ('tcp', hosts + f', `{BY_TCP}`')):
+            launcher = [*([] if transport == 'mpi' else ['env', BY_TCP]), 'python3', 'tests/hosts/hosts.py', ranks]
+            name = 'hosts-' + ranks.replace(',', '-') + ('' if transport == 'mpi' else '-' + transport)
+            yield Set(name, section, launcher, ['--collective', 'all', '--form', 'blocking,async', *options])
+            yield Set(name + '-messages', section, launcher, ['--collective', 'send_recv,halo', '--form', 'in_flight', *options])
 
 
 def counted(number, noun):

@@ -374,11 +374,12 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
 /// Wakes the threads of this rank that sleep in a wait: another thread has given them work. A sleep that the transport
 /// ends cannot be ended here: the work begins at once, and goes on when the sleep is over.
 void Engine::wake_waiting_threads() {
-  if (!has_node_group_ && transport_->can_sleep() && waiting_callers_.load(std::memory_order_relaxed) != 0 &&
-      this_thread_may_call())
+  if (waiting_callers_.load(std::memory_order_relaxed) == 0) return;
+  if (has_node_group_) {
+    if (transport_->is_alive()) transport_->node_group()->wake_own();
+  } else if (transport_->can_sleep() && this_thread_may_call()) {
     drive();
-  if (has_node_group_ && waiting_callers_.load(std::memory_order_relaxed) != 0 && transport_->is_alive())
-    transport_->node_group()->wake_own();
+  }
 }
 
 /// From now on, the progress thread drives the operations while no other thread waits.

@@ -115,6 +115,15 @@ bool is_over(Networks& networks, const Pair& pair) {
   return networks[0].state(pair.send) != State::pending && networks[1].state(pair.receive) != State::pending;
 }
 
+void expect_all_arrive(Networks& networks, const std::deque<Pair>& pairs) {
+  for (const Pair& pair : pairs) {
+    ASSERT_TRUE(networks.until([&] { return is_over(networks, pair); })) << pair.sent.size();
+    EXPECT_EQ(networks[0].state(pair.send), State::done);
+    EXPECT_EQ(networks[1].state(pair.receive), State::done);
+    EXPECT_EQ(pair.sent, pair.received) << pair.sent.size();
+  }
+}
+
 constexpr std::array<std::size_t, 8> sizes{0, 1, 39, 4096, 131'072, 131'073, 1 << 20, (5 << 20) + 3};
 
 TEST(TcpNetwork, brings_transfers_of_all_sizes) {
@@ -133,12 +142,7 @@ TEST(TcpNetwork, brings_transfers_of_all_sizes) {
       }
       for (Pair& pair : pairs) start_receive(networks, pair);
     }
-    for (const Pair& pair : pairs) {
-      ASSERT_TRUE(networks.until([&] { return is_over(networks, pair); })) << pair.sent.size();
-      EXPECT_EQ(networks[0].state(pair.send), State::done);
-      EXPECT_EQ(networks[1].state(pair.receive), State::done);
-      EXPECT_EQ(pair.sent, pair.received) << pair.sent.size();
-    }
+    expect_all_arrive(networks, pairs);
   }
 }
 
@@ -151,12 +155,7 @@ TEST(TcpNetwork, brings_transfers_by_number_in_any_order) {
   }
   for (std::size_t i = sizes.size(); i-- > 0;)
     networks[0].send_by_number(pairs[i].send, networks.peer(0, 1), group, i, pairs[i].sent);
-  for (const Pair& pair : pairs) {
-    ASSERT_TRUE(networks.until([&] { return is_over(networks, pair); })) << pair.sent.size();
-    EXPECT_EQ(networks[0].state(pair.send), State::done);
-    EXPECT_EQ(networks[1].state(pair.receive), State::done);
-    EXPECT_EQ(pair.sent, pair.received) << pair.sent.size();
-  }
+  expect_all_arrive(networks, pairs);
 }
 
 TEST(TcpNetwork, drops_the_data_of_a_transfer_by_number_that_was_cancelled) {

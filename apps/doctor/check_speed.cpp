@@ -159,6 +159,8 @@ std::string_view name_of(Severity severity) {
 }
 
 void check_speed(const JobFacts& job, std::vector<Finding>& findings) {
+  if (!job.transport.empty())
+    findings.push_back({Severity::ok, speed, "between hosts, data goes by " + job.transport, {}, {}});
   check_compute(job, findings);
   if (!job.not_measured.empty())
     findings.push_back({Severity::note,

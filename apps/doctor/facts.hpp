@@ -94,6 +94,7 @@ struct JobFacts {
   std::vector<int> missing;  ///< ranks that did not answer
   std::vector<Link> links;
   std::string not_measured;  ///< reason why no link was measured
+  std::string transport;     ///< by which data goes between nodes, and why; empty: unknown, or there is one node
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Interface, name, address, is_up, is_loopback)

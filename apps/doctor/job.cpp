@@ -208,6 +208,11 @@ class Rank {
     progress_.begin("the measurement of links", options_.start_seconds + options_.seconds + 30);
     command_all({{"do", "world"}});
     make_world();
+    if (world_ && world_->nodes() > 1) {
+      job.transport = world_->transport();
+      if (const auto reason = world_->transport_reason(); !reason.empty())
+        job.transport += " (" + std::string(reason) + ")";
+    }
     constexpr double least_seconds = 0.1;
     job.links = choose_links(job.ranks, static_cast<std::size_t>(std::max(1.0, options_.seconds / least_seconds)));
     const double seconds = std::min(1.0, options_.seconds / static_cast<double>(job.links.size()));

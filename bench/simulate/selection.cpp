@@ -13,8 +13,14 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 namespace perf {
+
+std::string transport_line(const lockstep::Communicator& job) {
+  const std::string_view reason = job.transport_reason();
+  return fmt::format("# transport   {} between nodes{}{}", job.transport(), reason.empty() ? "" : ": ", reason);
+}
 
 void show_selection(const lockstep::Communicator& job, const std::optional<Simulation>& simulation,
                     std::span<const std::int64_t> sizes_bytes) {
@@ -31,9 +37,10 @@ void show_selection(const lockstep::Communicator& job, const std::optional<Simul
   fmt::print(
       "# lockstep-perf {}: SELECTION for all_reduce, canonical order, one f32 tensor; nothing is measured\n"
       "# job         {} on {}{}\n"
+      "{}"
       "# radices     {}; K: split among K, n: the ranks of a node, rK: replicate among K\n#\n",
       lockstep::build_info().version, options::counted(ranks, "rank"), options::counted(nodes, "node"),
-      simulation ? ", SIMULATED" : "",
+      simulation ? ", SIMULATED" : "", simulation ? std::string() : transport_line(job) + "\n",
       radices != nullptr ? std::string("LOCKSTEP_RADICES=") + radices : "the planner's");
   fmt::print("#{:>10} {:>7} {:>6}  {:6}  {}\n", "size", "ranks", "nodes", "memory", "schedule");
   for (const std::int64_t bytes : sizes_bytes) {

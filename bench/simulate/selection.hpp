@@ -12,12 +12,16 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace perf {
 
 inline constexpr const char* selection_help =
     "measure nothing; print what all_reduce does at each size, with buffers from the arena and from elsewhere, in this "
     "job or in that of --simulate";
+
+/// "# transport   ...": by which data goes between the nodes of `job`, and why.
+[[nodiscard]] std::string transport_line(const lockstep::Communicator& job);
 
 /// Prints a table with two rows per size. Local. Throws OptionError for a cluster whose `radices` are given.
 void show_selection(const lockstep::Communicator& job, const std::optional<Simulation>& simulation,

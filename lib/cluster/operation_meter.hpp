@@ -29,6 +29,7 @@ struct MeteredGroup {
   std::vector<int> job_ranks;  ///< job rank of each rank; empty if the ranks are threads of this process
   int rank = 0;
   int size = 1;
+  std::string transport = {};  ///< see Communicator::transport
 };
 
 /// The description of a call, which many operations share.

@@ -132,9 +132,11 @@ Settings settings_from_environment() {
     settings.share_memory = read_switch("LOCKSTEP_SHARED_MEMORY", *text);
   }
   if (const auto text = variable("LOCKSTEP_TRANSPORT")) {
-    if (*text != "mpi" && *text != "tcp")
-      throw_error(Code::invalid_argument, "LOCKSTEP_TRANSPORT=\"{}\": expected mpi or tcp", *text);
-    settings.uses_tcp = *text == "tcp";
+    if (*text != "mpi" && *text != "tcp" && *text != "auto")
+      throw_error(Code::invalid_argument, "LOCKSTEP_TRANSPORT=\"{}\": expected mpi, tcp or auto", *text);
+    settings.transport = *text == "mpi"   ? TransportSetting::mpi
+                         : *text == "tcp" ? TransportSetting::tcp
+                                          : TransportSetting::automatic;
   }
   if (const auto text = variable("LOCKSTEP_INTERFACE")) settings.tcp_interface = *text;
   if (const auto text = variable("LOCKSTEP_ADDRESS")) settings.tcp_address = *text;

@@ -13,6 +13,9 @@
 
 namespace lockstep::detail {
 
+/// What moves data between nodes.
+enum class TransportSetting : std::uint8_t { mpi, tcp, automatic };
+
 struct Settings {
   std::chrono::milliseconds warn_after{30'000};
   std::chrono::milliseconds fail_after{300'000};
@@ -20,7 +23,7 @@ struct Settings {
   bool force_canonical_order = false;
   bool allow_singleton = false;
   bool share_memory = true;
-  bool uses_tcp = false;
+  TransportSetting transport = TransportSetting::mpi;
   std::string tcp_interface;  ///< empty: all
   std::string tcp_address;    ///< empty: those of the interfaces
   std::uint16_t first_port = 0;
@@ -39,8 +42,8 @@ struct Settings {
 ///   LOCKSTEP_ORDER=canonical             reductions with Order::any use the canonical order
 ///   LOCKSTEP_RADICES=LIST                stages of all_reduce and of large reduces, as in schedule/radices.hpp
 ///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different nodes
-///   LOCKSTEP_TRANSPORT=mpi, tcp          what moves data between nodes
-///   LOCKSTEP_INTERFACE=NAME or SUBNET    the interfaces on which other ranks connect, with tcp
+///   LOCKSTEP_TRANSPORT=mpi, tcp or auto  what moves data between nodes; auto: what is faster when the job starts
+///   LOCKSTEP_INTERFACE=NAME or SUBNET    the interfaces on which other ranks connect, with tcp and auto
 ///   LOCKSTEP_PORTS=FIRST-LAST            the ports on which a rank waits for them
 ///   LOCKSTEP_ADDRESS=ADDRESS             the address to which they connect, where it is none of this host's
 ///   LOCKSTEP_RECORDER=ENTRIES[,DIRECTORY]  operations in the flight record of each communicator, and the directory

@@ -58,6 +58,10 @@ class EventWriter {
     buffer_.clear();
   }
 
+  [[nodiscard]] static std::string name_of(const MeteredGroup& group) {
+    return group.transport.empty() ? group.name : fmt::format("{} ({})", group.name, group.transport);
+  }
+
   void name_thread(int rank, std::size_t thread, const std::string& name) {
     event(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", rank, thread,
           json_string(name));
@@ -71,7 +75,7 @@ class EventWriter {
           json_string(fmt::format("rank {} ({}, pid {})", rank.rank, rank.host, rank.pid)));
     event(R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})", rank.rank, rank.rank);
     for (std::size_t group = 0; group < rank.groups.size(); ++group)
-      name_thread(rank.rank, group + 1, "operations of " + rank.groups[group].group.name);
+      name_thread(rank.rank, group + 1, "operations of " + name_of(rank.groups[group].group));
     std::set<std::uint32_t> named;  // a damaged file may have any numbers
     for (const CompleteRange& range : rank.ranges) {
       if (!named.insert(range.thread).second) continue;

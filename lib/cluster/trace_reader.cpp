@@ -55,7 +55,8 @@ void take_group(const Json& json, RankTrace& trace) {
                      integer<std::uint64_t>(json, "number"),
                      {},
                      integer<int>(json, "rank"),
-                     integer<int>(json, "size")};
+                     integer<int>(json, "size"),
+                     json.value("transport", std::string())};
   for (const Json& rank : json.at("job_ranks").get_ref<const Json::array_t&>())
     group.job_ranks.push_back(json_integer<int>(rank, "job_ranks"));
   trace.groups.emplace_back().group = std::move(group);

@@ -65,6 +65,7 @@ std::string to_json(std::uint32_t number, const MeteredGroup& group) {
       .member("job_ranks", group.job_ranks)
       .member("rank", group.rank)
       .member("size", group.size)
+      .member("transport", group.transport)
       .end_object()
       .take();
 }

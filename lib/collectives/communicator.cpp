@@ -32,6 +32,7 @@ const ReplicaLayout& Communicator::layout() const noexcept { return state_->layo
 const CommunicatorOptions& Communicator::options() const noexcept { return state_->options; }
 Order Communicator::order(DeviceKind kind) const noexcept { return state_->order_asked_for(kind, {}); }
 std::string_view Communicator::transport() const noexcept { return state_->engine->transport().name(); }
+std::string_view Communicator::transport_reason() const noexcept { return state_->engine->transport().why_chosen(); }
 int Communicator::nodes() const noexcept { return state_->engine->transport().nodes(); }
 
 Communicator Communicator::duplicate(const CommunicatorOptions& options, std::source_location where) const {

@@ -37,14 +37,13 @@ std::shared_ptr<detail::Family> family_of_process() {
   return std::make_shared<detail::Family>(detail::ProgressThread::of_process());
 }
 
-/// None if the ranks use MPI.
-std::optional<detail::TcpOptions> tcp_options(const detail::Settings& settings) {
-  if (!settings.uses_tcp) return std::nullopt;
-  return detail::TcpOptions{.interface = settings.tcp_interface,
-                            .first_port = settings.first_port,
-                            .last_port = settings.last_port,
-                            .announced_address = settings.tcp_address,
-                            .silence = 2 * settings.fail_after};
+detail::BetweenNodes between_nodes(const detail::Settings& settings) {
+  return {settings.transport,
+          {.interface = settings.tcp_interface,
+           .first_port = settings.first_port,
+           .last_port = settings.last_port,
+           .announced_address = settings.tcp_address,
+           .silence = 2 * settings.fail_after}};
 }
 
 /// The parent of all communicators over MPI_COMM_WORLD. The job owns this parent.
@@ -54,7 +53,7 @@ Communicator job_communicator(const std::shared_ptr<detail::Job>& shared, const 
   if (!job.attachment) {
     const ReplicaLayout one_each(std::vector<int>(job.nodes.leaders.size(), 1));
     job.attachment = std::make_shared<Communicator>(CommunicatorAccess::make_internal(
-        detail::make_job_transport(shared, settings.share_memory, tcp_options(settings)), {.name = parent_name},
+        detail::make_job_transport(shared, settings.share_memory, between_nodes(settings)), {.name = parent_name},
         one_each, family_of_process()));
   }
   return *std::static_pointer_cast<Communicator>(job.attachment);
@@ -115,7 +114,7 @@ Communicator make_over(MPI_Comm comm, const CommunicatorOptions& options, std::s
   constexpr std::size_t segment_bytes = std::size_t{1} << 30;
   Communicator made = CommunicatorAccess::make(
       detail::make_mpi_transport(comm, settings.share_memory, segment_bytes, {warn_after, fail_after, options.name},
-                                 tcp_options(settings)),
+                                 between_nodes(settings)),
       options, std::nullopt, {}, family_of_process());
   if (!error) return made;
   made.abort(std::string(error->text()));

@@ -47,12 +47,13 @@ std::string Strategy::describe() const {
   std::vector<std::string> devices;
   for (const Device& device : team_->devices()) devices.push_back(to_string(device));
   const int last = first_replica() + local_replicas() - 1;
+  const std::string_view reason = communicator.transport_reason();
   std::string text;
   const auto out = std::back_inserter(text);
   fmt::format_to(out, "{}: {} in sync\n", team_->numbered_name(), detail::counted(layout.replicas(), "replica"));
-  fmt::format_to(out, "  layout: {} on {}, replicas per rank {}, transport {}\n",
+  fmt::format_to(out, "  layout: {} on {}, replicas per rank {}, transport {}{}\n",
                  detail::counted(layout.ranks(), "rank"), detail::counted(communicator.nodes(), "node"),
-                 to_string(layout), communicator.transport());
+                 to_string(layout), communicator.transport(), reason.empty() ? "" : fmt::format(" ({})", reason));
   fmt::format_to(out, "  this rank: {}, replicas {} to {}, devices {}\n", communicator.rank(), first_replica(), last,
                  fmt::join(devices, " "));
   if (const std::string& note = team_->note_on_devices(); !note.empty()) {

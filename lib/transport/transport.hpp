@@ -9,6 +9,7 @@
 
 #include "base/process.hpp"
 #include "base/processor.hpp"
+#include "cluster/settings.hpp"
 #include "transport/buffer.hpp"
 #include "transport/shm/node_group.hpp"
 
@@ -60,16 +61,20 @@ struct TransferCount {
 
 class Transport;
 
+/// What moves data between nodes, as ranks have chosen that could.
+enum class TransportChoice : std::uint8_t { none, mpi, tcp };
+
 /// The data that a rank sends to the other ranks, as bytes, when a group is made.
 struct Introduction {
   std::uint64_t number = 0;      ///< greater than the numbers of all earlier groups of this rank
   std::uint64_t duplicates = 0;  ///< number of MPI_Comm_idup calls of this rank on the parent's communicator
   std::int32_t leader = -1;  ///< leader of the node, as a rank of the job; -1 if unknown; unused if there is a parent
-  std::uint32_t wants_tcp = 0;  ///< 1 if data between nodes is to go over TCP
+  TransportSetting transport = TransportSetting::mpi;  ///< that the rank wants between nodes
+  TransportChoice chosen = TransportChoice::none;      ///< by an earlier communicator of the rank, with `automatic`
   ProcessId process;
   AllowedCpus processors;
   NodeIntroduction node;
-  std::uint64_t token = 0;  ///< with TCP: random; that of the lowest rank of a group identifies the group
+  std::uint64_t token = 0;  ///< unless it uses MPI: random; that of the lowest rank of a group identifies the group
 };
 static_assert(std::is_trivially_copyable_v<Introduction>);
 
@@ -160,8 +165,10 @@ class Transport {
     NodeGroup* const all = node_group();
     return all != nullptr ? all : local_group();
   }
-  /// The name of the backend: "mpi" or "threads".
+  /// The name of the backend: "mpi", "tcp" or "threads".
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  /// Why it was chosen, with what was measured; empty if there was no choice.
+  [[nodiscard]] virtual std::string_view why_chosen() const noexcept { return {}; }
   /// The identity of this group. Local.
   [[nodiscard]] virtual GroupIdentity identity() const = 0;
   /// Whether any thread may call the backend at any time, as with MPI_THREAD_MULTIPLE.

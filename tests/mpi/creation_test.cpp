@@ -121,8 +121,52 @@ TEST(Creation, fails_on_all_ranks_if_they_have_different_transports) {
   setenv(name, before.c_str(), 1);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), Code::mismatch);
-  expect_all(error->what(), {"LOCKSTEP_TRANSPORT is", "on rank", "but not on rank 0"});
+  expect_all(error->what(), {"LOCKSTEP_TRANSPORT is", "on rank", " on rank 0; set it alike"});
   EXPECT_EQ(make().all_reduce(1, ReduceOp::sum, long_deadline()), size());
+}
+
+/// The value of an environment variable while the object exists.
+class Setting {
+ public:
+  Setting(std::string name, const char* value) : name_(std::move(name)) {
+    if (const char* const before = std::getenv(name_.c_str())) before_ = before;
+    setenv(name_.c_str(), value, 1);
+  }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+  ~Setting() {
+    if (before_) {
+      setenv(name_.c_str(), before_->c_str(), 1);
+    } else {
+      unsetenv(name_.c_str());
+    }
+  }
+
+ private:
+  std::string name_;
+  std::optional<std::string> before_;
+};
+
+TEST(Creation, chooses_one_transport_for_all_ranks_and_all_communicators) {
+  if (size() == 1) GTEST_SKIP() << "there is no other rank";
+  const Setting automatic("LOCKSTEP_TRANSPORT", "auto");
+  const Setting no_memory("LOCKSTEP_SHARED_MEMORY", "0");
+  const OwnComm own;
+  const Communicator first = communicator_from(own.get(), long_limit());
+  const std::string name(first.transport());
+  EXPECT_TRUE(name == "mpi" || name == "tcp") << name;
+  expect_all(std::string(first.transport_reason()), {"64 B there and back", "us over TCP", "us by MPI"});
+  const auto ranks_with_tcp = [](const Communicator& made) {
+    return made.all_reduce(made.transport() == "tcp" ? 1 : 0, ReduceOp::sum, long_deadline());
+  };
+  EXPECT_EQ(ranks_with_tcp(first), name == "tcp" ? size() : 0);
+  const OwnComm other;
+  const Communicator second = communicator_from(other.get(), long_limit());
+  EXPECT_EQ(ranks_with_tcp(second), name == "tcp" ? size() : 0);
+  const Communicator copy = first.duplicate(long_limit("copy"));
+  EXPECT_EQ(copy.transport(), name);
+  EXPECT_EQ(copy.transport_reason(), first.transport_reason());
+  EXPECT_EQ(ranks_with_tcp(copy), name == "tcp" ? size() : 0);
 }
 
 TEST(Creation, tells_in_which_operation_the_missing_rank_waits) {

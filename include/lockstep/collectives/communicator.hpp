@@ -155,8 +155,11 @@ class LOCKSTEP_API Communicator {
   /// CommunicatorOptions::order, or canonical if LOCKSTEP_ORDER requires it. With `any`, the canonical order is also
   /// possible.
   [[nodiscard]] Order order(DeviceKind kind = DeviceKind::cpu) const noexcept;
-  /// Name of the transport: "mpi" or "threads".
+  /// Name of the transport between nodes: "mpi", "tcp" (LOCKSTEP_TRANSPORT) or "threads".
   [[nodiscard]] std::string_view transport() const noexcept;
+  /// With LOCKSTEP_TRANSPORT=auto: why the ranks have chosen it, for people, with what they measured. Else empty. Valid
+  /// as long as the communicator.
+  [[nodiscard]] std::string_view transport_reason() const noexcept;
   /// Number of nodes. A node is a group of ranks that share memory.
   [[nodiscard]] int nodes() const noexcept;
 

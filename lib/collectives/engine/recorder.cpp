@@ -83,7 +83,7 @@ Recorder::Recorder(const std::string& name, const Transport& transport, const Re
       rank_(transport.rank()),
       size_(transport.size()),
       identity_(identity_for(transport, options)),
-      meter_(make_meter({name_, identity_.number, identity_.job_ranks, rank_, size_})),
+      meter_(make_meter({name_, identity_.number, identity_.job_ranks, rank_, size_, std::string(transport_)})),
       is_registered_(options.entries != 0),
       writes_after_failures_(is_registered_ && identity_.job_ranks.size() > 1),
       fork_depth_(fork_depth()),

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ class GroupEnd : public Transport {
   int nodes() const noexcept final { return nodes_; }
   std::vector<int> ranks_on_same_processors() const final { return ranks_.on_same_processors; }
   std::span<const int> node_leaders() const noexcept final { return ranks_.leaders; }
+  std::string_view why_chosen() const noexcept final {
+    return ranks_.why_chosen ? std::string_view(*ranks_.why_chosen) : std::string_view();
+  }
   NodeGroup* node_group() noexcept final { return nodes_ == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept final { return nodes_ > 1 ? group_.get() : nullptr; }
   std::span<const ProcessId> processes() const noexcept final { return ranks_.processes; }

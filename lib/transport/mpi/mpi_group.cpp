@@ -5,6 +5,8 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/mutex.hpp"
+#include "base/never_destroyed.hpp"
 #include "base/processor.hpp"
 #include "cluster/place.hpp"
 
@@ -14,6 +16,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace lockstep::detail {
@@ -42,6 +45,37 @@ void report_no_group(const std::string& why) {
   static std::atomic<bool> is_said{false};
   if (is_said.exchange(true)) return;
   log_warning("ranks of this node communicate by messages, because they cannot share memory: {}", why);
+}
+
+/// What an earlier communicator has chosen between nodes: later ones do the same.
+class ChoiceOfProcess {
+ public:
+  static ChoiceOfProcess& get() {
+    static NeverDestroyed<ChoiceOfProcess> choice;
+    return *choice;
+  }
+  [[nodiscard]] TransportChoice choice() {
+    const MutexLock lock(mutex_);
+    return choice_;
+  }
+  /// The first choice stays. Returns why `choice` was made.
+  std::shared_ptr<const std::string> keep(TransportChoice choice, std::string why) {
+    const MutexLock lock(mutex_);
+    if (choice_ == choice) return why_;
+    auto text = std::make_shared<const std::string>(std::move(why));
+    if (choice_ != TransportChoice::none) return text;
+    choice_ = choice;
+    return why_ = std::move(text);
+  }
+
+ private:
+  Mutex mutex_;
+  TransportChoice choice_ LOCKSTEP_GUARDED_BY(mutex_) = TransportChoice::none;
+  std::shared_ptr<const std::string> why_ LOCKSTEP_GUARDED_BY(mutex_);
+};
+
+std::string_view name_of(TransportSetting setting) {
+  return setting == TransportSetting::mpi ? "mpi" : setting == TransportSetting::tcp ? "tcp" : "auto";
 }
 
 /// A node of few ranks has one level, so its places do not matter.
@@ -80,11 +114,12 @@ Introduction MpiGroup::introduction() const {
   return {next_transport_number(),
           parent_.context->duplicates(),
           leader_,
-          parent_.wants_tcp ? 1U : 0U,
+          parent_.transport,
+          ChoiceOfProcess::get().choice(),
           id_of_this_process(),
           allowed_cpus(),
           offer_.introduction(),
-          parent_.wants_tcp ? TcpNetwork::new_token() : 0};
+          parent_.transport != TransportSetting::mpi ? TcpNetwork::new_token() : 0};
 }
 
 void MpiGroup::join(std::span<const Introduction> all, std::span<const int> members) {
@@ -101,27 +136,42 @@ void MpiGroup::join(std::span<const Introduction> all, std::span<const int> memb
     ranks_.processes.push_back(other.process);
     if (other.processors == own) ranks_.on_same_processors.push_back(rank);
   }
-  agree_on_tcp(all);
+  agree_on_transport(all);
   open_memory(all);
 }
 
 /// All ranks of the group see the same, so that they agree on an error.
-void MpiGroup::agree_on_tcp(std::span<const Introduction> all) {
+void MpiGroup::agree_on_transport(std::span<const Introduction> all) {
   const auto introduction_of = [&](int rank) -> const Introduction& {
     return all[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])];
   };
   for (int rank = 1; rank < ranks_.size() && !tcp_error_; ++rank) {
-    const bool wants = introduction_of(rank).wants_tcp != 0;
-    if (wants == (introduction_of(0).wants_tcp != 0)) continue;
+    const TransportSetting setting = introduction_of(rank).transport;
+    if (setting == introduction_of(0).transport) continue;
     tcp_error_.emplace(Code::mismatch,
-                       fmt::format("LOCKSTEP_TRANSPORT is {} on rank {}, but not on rank 0; set it alike on all ranks",
-                                   wants ? "tcp" : "mpi", rank));
+                       fmt::format("LOCKSTEP_TRANSPORT is {} on rank {}, but {} on rank 0; set it alike on all ranks",
+                                   name_of(setting), rank, name_of(introduction_of(0).transport)));
   }
-  if (!ranks_.wants_tcp || tcp_error_) return;
+  if (ranks_.transport == TransportSetting::mpi || tcp_error_) return;
   ranks_.network = parent_.network;
   ranks_.group_id = introduction_of(0).token;
+  for (int rank = 0; rank < ranks_.size() && ranks_.transport == TransportSetting::automatic; ++rank) {
+    const TransportChoice chosen = introduction_of(rank).chosen;
+    if (chosen != TransportChoice::none)
+      choose(chosen, fmt::format("an earlier communicator of rank {} has chosen it", rank));
+  }
+  const bool shares_all = ranks_.nodes() == 1 && (ranks_.share_memory || ranks_.size() == 1);
+  if (ranks_.transport == TransportSetting::automatic && shares_all) ranks_.transport = TransportSetting::mpi;
   if (parent_.peers.empty()) return;  // `learn_peers` will be called
   for (const int member : members_) ranks_.peers.push_back(parent_.peers[static_cast<std::size_t>(member)]);
+}
+
+void MpiGroup::choose(TransportChoice choice, std::string why) {
+  ranks_.transport = choice == TransportChoice::tcp ? TransportSetting::tcp : TransportSetting::mpi;
+  ranks_.why_chosen = ChoiceOfProcess::get().keep(choice, std::move(why));
+  if (choice == TransportChoice::tcp) return;
+  ranks_.network.reset();
+  ranks_.peers.clear();
 }
 
 TcpIdentity MpiGroup::identity() const { return parent_.network ? parent_.network->identity() : TcpIdentity(); }
@@ -129,12 +179,40 @@ TcpIdentity MpiGroup::identity() const { return parent_.network ? parent_.networ
 void MpiGroup::learn_peers(std::span<const TcpIdentity> all) {
   const auto without = std::find_if(all.begin(), all.end(), [](const TcpIdentity& each) { return each.id == 0; });
   if (without != all.end()) {
-    tcp_error_.emplace(Code::unavailable, fmt::format("rank {} cannot use TCP between nodes; its log has the reason",
-                                                      without - all.begin()));
+    const std::string text = fmt::format("rank {} cannot use TCP between nodes", without - all.begin());
+    if (ranks_.transport == TransportSetting::automatic) return choose(TransportChoice::mpi, text);
+    tcp_error_.emplace(Code::unavailable, text + "; its log has the reason");
     return;
   }
   for (int rank = 0; rank < ranks_.size(); ++rank)
     ranks_.peers.push_back(rank == ranks_.rank ? -1 : ranks_.network->learn(all[static_cast<std::size_t>(rank)]));
+}
+
+/// The first ranks of two nodes, the next two, and so on. If all ranks are on one node, which shares no memory, each
+/// rank counts as a node.
+TransportTrial::Pair MpiGroup::pair() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_.nodes() == 1 || ranks_.leaders[static_cast<std::size_t>(rank)] == rank) ranks.push_back(rank);
+  }
+  const auto own = std::find(ranks.begin(), ranks.end(), ranks_.rank);
+  const auto at = static_cast<std::size_t>(own - ranks.begin());
+  const std::size_t other = at ^ 1U;
+  if (own == ranks.end() || other >= ranks.size()) return {};
+  return {ranks[other], at < other, ranks_.peers[static_cast<std::size_t>(ranks[other])]};
+}
+
+bool MpiGroup::test_trial() {
+  if (ranks_.transport != TransportSetting::automatic || tcp_error_) return true;
+  if (!trial_) {
+    trial_ = std::make_unique<TransportTrial>(ranks_.context->comm(), ranks_.size(), pair(), ranks_.network,
+                                              ranks_.group_id + 1);
+  }
+  if (!trial_->test()) return false;
+  TrialVerdict verdict = verdict_on(trial_->results());
+  trial_.reset();
+  choose(verdict.is_tcp ? TransportChoice::tcp : TransportChoice::mpi, std::move(verdict.text));
+  return true;
 }
 
 void MpiGroup::choose_context(std::span<const int> members) {
@@ -146,7 +224,8 @@ void MpiGroup::choose_context(std::span<const int> members) {
   ranks_.rank = static_cast<int>(std::find(members.begin(), members.end(), parent_.rank) - members.begin());
   ranks_.share_memory = parent_.share_memory;
   ranks_.segment_bytes = parent_.segment_bytes;
-  ranks_.wants_tcp = parent_.wants_tcp;
+  ranks_.transport = parent_.transport;
+  ranks_.why_chosen = parent_.why_chosen;
   ranks_.job_ranks = parent_.job_ranks;
   needs_context_ = parent_.is_job;
   ranks_.slot = needs_context_ || is_first_ ? 0 : 1;  // 1 stands for a slot that `vote` chooses
@@ -183,13 +262,14 @@ bool MpiGroup::test_context() {
       identities_ = std::make_unique<mpi::PendingAllGather>(ranks_.context->comm(), ranks_.size(), &own, sizeof(own));
     }
   }
-  if (!identities_) return true;
-  if (!identities_->test()) return false;
-  std::vector<TcpIdentity> all(static_cast<std::size_t>(ranks_.size()));
-  std::memcpy(all.data(), identities_->all().data(), identities_->all().size());
-  identities_.reset();
-  learn_peers(all);
-  return true;
+  if (identities_) {
+    if (!identities_->test()) return false;
+    std::vector<TcpIdentity> all(static_cast<std::size_t>(ranks_.size()));
+    std::memcpy(all.data(), identities_->all().data(), identities_->all().size());
+    identities_.reset();
+    learn_peers(all);
+  }
+  return test_trial();
 }
 
 void MpiGroup::abandon_context() noexcept {
@@ -264,7 +344,8 @@ std::unique_ptr<Transport> MpiGroup::take() {
     return nullptr;
   }
   const bool shares_all = group_ != nullptr && ranks_.nodes() == 1;
-  if (ranks_.wants_tcp && !shares_all) return make_tcp_transport(std::move(ranks_), number_, std::move(group_));
+  if (ranks_.transport == TransportSetting::tcp && !shares_all)
+    return make_tcp_transport(std::move(ranks_), number_, std::move(group_));
   return make_transport(std::move(ranks_), number_, std::move(group_));
 }
 

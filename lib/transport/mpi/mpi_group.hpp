@@ -11,7 +11,9 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "cluster/settings.hpp"
 #include "transport/mpi/context.hpp"
+#include "transport/mpi/transport_trial.hpp"
 #include "transport/tcp/network.hpp"
 #include "transport/transport.hpp"
 
@@ -20,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,8 +40,9 @@ struct MpiRanks {
   bool share_memory = true;
   std::size_t segment_bytes = 0;
   std::vector<int> on_same_processors = {};                ///< see Transport::ranks_on_same_processors
-  std::shared_ptr<const std::vector<int>> job_ranks = {};  ///< of the ranks of `context`; null without TCP
-  bool wants_tcp = false;                                  ///< messages between nodes go over TCP
+  std::shared_ptr<const std::vector<int>> job_ranks = {};  ///< of the ranks of `context`; may be null with MPI
+  TransportSetting transport = TransportSetting::mpi;      ///< between nodes
+  std::shared_ptr<const std::string> why_chosen = {};      ///< see Transport::why_chosen; null: no choice
   std::shared_ptr<TcpNetwork> network = {};                ///< null: this rank has none
   std::vector<int> peers = {};                             ///< of the network, by member; empty: not known yet
   std::uint64_t group_id = 0;                              ///< of the group in the network
@@ -64,12 +68,14 @@ class MpiGroup final : public NewGroup {
 
   /// Whether the ranks of a first group have to exchange what `identity` returns, and call `learn_peers`, after `join`.
   [[nodiscard]] bool needs_identities() const noexcept {
-    return ranks_.wants_tcp && ranks_.peers.empty() && !tcp_error_;
+    return ranks_.transport != TransportSetting::mpi && ranks_.peers.empty() && !tcp_error_;
   }
   /// By which the other ranks connect to this one; empty if it has no network.
   [[nodiscard]] TcpIdentity identity() const;
   /// `all` is by rank.
   void learn_peers(std::span<const TcpIdentity> all);
+  /// Called until it returns true, after that: the ranks have chosen between MPI and TCP, if they have to.
+  [[nodiscard]] bool test_trial();
 
   Introduction introduction() const override;
   void join(std::span<const Introduction> all, std::span<const int> members) override;
@@ -83,7 +89,9 @@ class MpiGroup final : public NewGroup {
 
  private:
   void choose_context(std::span<const int> members);
-  void agree_on_tcp(std::span<const Introduction> all);
+  void agree_on_transport(std::span<const Introduction> all);
+  void choose(TransportChoice choice, std::string why);
+  [[nodiscard]] TransportTrial::Pair pair() const;
   void open_memory(std::span<const Introduction> all);
   void decide_memory(std::span<const Vote> votes);
 
@@ -99,9 +107,10 @@ class MpiGroup final : public NewGroup {
   bool has_context_ = false;
   std::unique_ptr<mpi::PendingDuplicate> duplicate_;
   std::unique_ptr<mpi::PendingAllGather> identities_;
+  std::unique_ptr<TransportTrial> trial_;
   int attempts_ = 0;
   bool has_slot_ = false;
-  std::optional<Error> tcp_error_;  // why data cannot go over TCP; the same on all ranks
+  std::optional<Error> tcp_error_;  // why ranks have no transport in common; the same on all ranks
   bool has_opened_ = false;         // whether the memory of the ranks of this node is mapped
   std::unique_ptr<NodeGroup> group_;
 };

@@ -452,14 +452,14 @@ int leader_in_job(MPI_Comm comm, int rank) {
   return job->nodes.leaders[static_cast<std::size_t>(ranks[static_cast<std::size_t>(rank)])];
 }
 
-/// If this rank cannot use TCP, the creation of groups fails on all ranks.
-void use_tcp(const std::optional<TcpOptions>& tcp, MpiRanks& ranks) {
-  ranks.wants_tcp = tcp.has_value();
-  if (!tcp) return;
+/// If this rank cannot use TCP, the creation of groups fails on all ranks, or they choose MPI.
+void connect(const BetweenNodes& between_nodes, MpiRanks& ranks) {
+  ranks.transport = between_nodes.transport;
+  if (ranks.transport == TransportSetting::mpi) return;
   // asked for here, where MPI may be called: later groups are made on any thread
   ranks.job_ranks = std::make_shared<const std::vector<int>>(mpi::ranks_in(ranks.context->comm(), MPI_COMM_WORLD));
   try {
-    ranks.network = TcpNetwork::of_this_process(*tcp);
+    ranks.network = TcpNetwork::of_this_process(between_nodes.tcp);
   } catch (const Error& error) {
     log_warning("{}", error.text());
   }
@@ -507,7 +507,7 @@ std::unique_ptr<Transport> make_transport(MpiRanks ranks, std::uint64_t number, 
 }
 
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, std::size_t segment_bytes,
-                                              const CreationLimits& limits, const std::optional<TcpOptions>& tcp) {
+                                              const CreationLimits& limits, const BetweenNodes& between_nodes) {
   LOCKSTEP_CHECK(segment_bytes > 0 && segment_bytes % 8 == 0 && segment_bytes <= std::numeric_limits<int>::max());
   CreationWait wait(comm, limits);
   AbandonedDuplicates& abandoned = AbandonedDuplicates::of_this_process();
@@ -531,18 +531,19 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, 
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
   const int rank = made.rank();
   MpiRanks ranks{std::move(context), all_ranks, {}, {}, rank, 0, false, share_memory, segment_bytes};
-  use_tcp(tcp, ranks);
+  connect(between_nodes, ranks);
   const auto group = MpiGroup::first_of(std::move(ranks), leader_in_job(made.get(), rank));
   const auto introductions = exchange(made.get(), size, group->introduction(), wait);
   group->set_nodes(leaders_of(made.get(), introductions));
   group->join(introductions, all_ranks);
   if (group->needs_identities()) group->learn_peers(exchange(made.get(), size, group->identity(), wait));
+  wait.until([&] { return group->test_trial(); }, "the choice between MPI and TCP");
   while (!group->accept(exchange(made.get(), size, group->vote(), wait))) {}
   return group->take();
 }
 
 std::unique_ptr<Transport> make_job_transport(const std::shared_ptr<const Job>& job, bool share_memory,
-                                              const std::optional<TcpOptions>& tcp) {
+                                              const BetweenNodes& between_nodes) {
   std::vector<int> all_ranks(job->nodes.leaders.size());
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
   constexpr std::size_t segment_bytes = std::size_t{1} << 30;
@@ -556,7 +557,7 @@ std::unique_ptr<Transport> make_job_transport(const std::shared_ptr<const Job>& 
                  share_memory,
                  segment_bytes};
   ranks.on_same_processors = {ranks.rank};
-  use_tcp(tcp, ranks);
+  connect(between_nodes, ranks);
   return std::make_unique<MpiTransport>(std::move(ranks), 0, nullptr);
 }
 

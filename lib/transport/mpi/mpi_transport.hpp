@@ -8,14 +8,19 @@
 
 #include "bindings/mpi/mpi.hpp"
 #include "cluster/job.hpp"
+#include "cluster/settings.hpp"
 #include "transport/mpi/creation_wait.hpp"
 #include "transport/tcp/network.hpp"
 #include "transport/transport.hpp"
 
 #include <memory>
-#include <optional>
 
 namespace lockstep::detail {
+
+struct BetweenNodes {
+  TransportSetting transport = TransportSetting::mpi;
+  TcpOptions tcp = {};  ///< unused with `mpi`
+};
 
 /// Makes a transport over a duplicate of `comm`. Collective over `comm`. If the deadline of `limits` passes, throws
 /// Error(deadline_exceeded), which names the missing ranks if there is an Environment. A failed creation counts as an
@@ -24,16 +29,18 @@ namespace lockstep::detail {
 /// on all ranks. There is a node group if all ranks set `share_memory`, are on one node, and can map each other's
 /// arenas. If the ranks are on several nodes, there are local groups under the same conditions on every node. Without
 /// an Environment, MPI_Comm_split_type finds the nodes after all ranks have arrived; MPI_Comm_split_type has no
-/// deadline. `tcp`, which is given on all ranks or on none: data between ranks that share no memory goes over TCP.
+/// deadline. `between_nodes` is what moves data between ranks that share no memory; if ranks differ in `transport`,
+/// throws Error(mismatch) on all of them. With `automatic`, they choose, by what they measure, or as an earlier
+/// communicator of theirs has chosen.
 [[nodiscard]] std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory,
                                                             std::size_t segment_bytes = std::size_t{1} << 30,
                                                             const CreationLimits& limits = {},
-                                                            const std::optional<TcpOptions>& tcp = std::nullopt);
+                                                            const BetweenNodes& between_nodes = {});
 
 /// Makes a transport over the ranks of `job` that uses messages only. All groups that are made from this transport
-/// contain all of its ranks, in the same order. There is at most one such transport. It keeps the job. `tcp`: what
-/// groups that are made from it use. Local.
+/// contain all of its ranks, in the same order. There is at most one such transport. It keeps the job.
+/// `between_nodes`: for the groups that are made from it. Local.
 [[nodiscard]] std::unique_ptr<Transport> make_job_transport(const std::shared_ptr<const Job>& job, bool share_memory,
-                                                            const std::optional<TcpOptions>& tcp = std::nullopt);
+                                                            const BetweenNodes& between_nodes = {});
 
 }  // namespace lockstep::detail

@@ -60,19 +60,21 @@ TEST_F(SettingsTest, read_the_paths_of_metrics_trace_and_hash_log) {
 }
 
 TEST_F(SettingsTest, read_what_moves_data_between_nodes) {
-  EXPECT_FALSE(settings_from_environment().uses_tcp);
+  EXPECT_EQ(settings_from_environment().transport, TransportSetting::mpi);
+  setenv("LOCKSTEP_TRANSPORT", "auto", 1);
+  EXPECT_EQ(settings_from_environment().transport, TransportSetting::automatic);
   setenv("LOCKSTEP_TRANSPORT", "tcp", 1);
   setenv("LOCKSTEP_INTERFACE", "eth1", 1);
   setenv("LOCKSTEP_PORTS", "20000-20100", 1);
   setenv("LOCKSTEP_ADDRESS", "192.0.2.1", 1);
   const Settings settings = settings_from_environment();
-  EXPECT_TRUE(settings.uses_tcp);
+  EXPECT_EQ(settings.transport, TransportSetting::tcp);
   EXPECT_EQ(settings.tcp_interface, "eth1");
   EXPECT_EQ(settings.tcp_address, "192.0.2.1");
   EXPECT_EQ(settings.first_port, 20000);
   EXPECT_EQ(settings.last_port, 20100);
   setenv("LOCKSTEP_TRANSPORT", "mpi", 1);
-  EXPECT_FALSE(settings_from_environment().uses_tcp);
+  EXPECT_EQ(settings_from_environment().transport, TransportSetting::mpi);
   for (const char* value : {"20000", "20000-", "-20000", "0-10", "20100-20000", "1-65536", "1-2-3", "a-b", " 1-2"}) {
     setenv("LOCKSTEP_PORTS", value, 1);
     EXPECT_THROW((void)settings_from_environment(), Error) << value;

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/mpi/transport_trial.hpp"
+
+#include "base/leak.hpp"
+#include "base/pause.hpp"
+#include "bindings/mpi/mpi.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+/// Of MPI's time: TCP of the same speed saves copies and messages that the trial does not have (transfers by number).
+constexpr double most_of_mpi = 1.1;
+constexpr int repetitions = 3;
+constexpr int small_rounds = 16;
+constexpr int large_rounds = 2;
+constexpr int tag = 1;
+constexpr std::chrono::milliseconds time_of_test{5};
+constexpr std::uint32_t spins_before_yield = 100;
+
+bool test(MPI_Request& request) {
+  const auto lock = mpi::serialize();
+  int flag = 0;
+  mpi::check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
+  return flag != 0;
+}
+
+}  // namespace
+
+TrialVerdict verdict_on(std::span<const TrialResult> all) {
+  const auto without =
+      std::find_if(all.begin(), all.end(), [](const TrialResult& each) { return each.has_no_tcp != 0; });
+  if (without != all.end()) {
+    return {false, fmt::format("rank {} and its partner on another node had no connection over TCP for {} ms",
+                               without - all.begin(), TransportTrial::longest_time_of_tcp.count())};
+  }
+  TrialResult logs;  // sums of logarithms
+  int count = 0;
+  constexpr std::array members = {&TrialResult::mpi_small, &TrialResult::mpi_large, &TrialResult::tcp_small,
+                                  &TrialResult::tcp_large};
+  for (const TrialResult& each : all) {
+    if (each.has_measured == 0) continue;
+    ++count;
+    for (const auto member : members) logs.*member += std::log(std::max(each.*member, 1e-9));
+  }
+  if (count == 0) return {false, "no two ranks on different nodes"};
+  const auto mean_us = [&](double TrialResult::* member) { return 1e6 * std::exp(logs.*member / count); };
+  const double small = mean_us(&TrialResult::tcp_small) / mean_us(&TrialResult::mpi_small);
+  const double large = mean_us(&TrialResult::tcp_large) / mean_us(&TrialResult::mpi_large);
+  return {std::sqrt(small * large) <= most_of_mpi,
+          fmt::format("{} B there and back {:.1f} us over TCP, {:.1f} us by MPI; {} KiB {:.0f} us, {:.0f} us",
+                      TransportTrial::small_bytes, mean_us(&TrialResult::tcp_small), mean_us(&TrialResult::mpi_small),
+                      TransportTrial::large_bytes >> 10, mean_us(&TrialResult::tcp_large),
+                      mean_us(&TrialResult::mpi_large))};
+}
+
+struct TransportTrial::Memory {
+  std::vector<std::byte> incoming = std::vector<std::byte>(large_bytes);
+  std::vector<std::byte> outgoing = std::vector<std::byte>(large_bytes);
+  std::array<MPI_Request, 2> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // of the receive and the send
+  TcpTransfer receive;
+  TcpTransfer send;
+};
+
+TransportTrial::TransportTrial(MPI_Comm comm, int size, Pair pair, std::shared_ptr<TcpNetwork> network,
+                               std::uint64_t group)
+    : comm_(comm), size_(size), pair_(pair), network_(std::move(network)), group_(group) {
+  if (pair_.partner < 0) return;
+  memory_ = std::make_unique<Memory>();
+  for (const Medium medium : {Medium::mpi, Medium::tcp}) {
+    const bool is_mpi = medium == Medium::mpi;
+    blocks_.push_back({medium, small_bytes, 1, nullptr});
+    blocks_.push_back({medium, large_bytes, 1, nullptr});
+    for (int i = 0; i < repetitions; ++i) {
+      blocks_.push_back(
+          {medium, small_bytes, small_rounds, is_mpi ? &TrialResult::mpi_small : &TrialResult::tcp_small});
+      blocks_.push_back(
+          {medium, large_bytes, large_rounds, is_mpi ? &TrialResult::mpi_large : &TrialResult::tcp_large});
+    }
+  }
+}
+
+TransportTrial::~TransportTrial() {
+  if (memory_ == nullptr) return;
+  end_pair();
+  const auto& requests = memory_->requests;
+  if (requests[0] != MPI_REQUEST_NULL || requests[1] != MPI_REQUEST_NULL) leak(memory_.release());
+}
+
+bool TransportTrial::test() {
+  const Clock::time_point end = Clock::now() + time_of_test;
+  for (std::uint32_t spins = 0; block_ < blocks_.size(); ++spins) {
+    const Clock::time_point now = Clock::now();
+    if (now > end_of_tcp_) {
+      own_.has_no_tcp = 1;
+      break;
+    }
+    if (!is_in_round_) {
+      if (round_ == 0) begin_of_block_ = now;
+      if (blocks_[block_].medium == Medium::tcp && end_of_tcp_ == Clock::time_point::max())
+        end_of_tcp_ = now + longest_time_of_tcp;
+      begin_round();
+    }
+    if (ends_round()) {
+      is_in_round_ = false;
+      if (++round_ == blocks_[block_].rounds) end_block();
+      spins = 0;
+    } else if (own_.has_no_tcp != 0) {
+      break;
+    } else if (now > end) {
+      return false;
+    } else if (spins < spins_before_yield) {
+      cpu_relax(spins);
+    } else {
+      yield_core(spins);
+    }
+  }
+  if (!gather_) {
+    own_.has_measured = pair_.is_first && own_.has_no_tcp == 0 ? 1 : 0;
+    end_pair();
+    gather_ = std::make_unique<mpi::PendingAllGather>(comm_, size_, &own_, sizeof(own_));
+  }
+  return gather_->test();
+}
+
+std::vector<TrialResult> TransportTrial::results() const {
+  std::vector<TrialResult> all(static_cast<std::size_t>(size_));
+  std::memcpy(all.data(), gather_->all().data(), gather_->all().size());
+  return all;
+}
+
+void TransportTrial::begin_round() {
+  const Block& block = blocks_[block_];
+  const std::span<std::byte> data = std::span(memory_->incoming).first(block.bytes);
+  if (block.medium == Medium::tcp) {
+    network_->receive(memory_->receive, pair_.peer, group_, tag, data);
+  } else {
+    const auto lock = mpi::serialize();
+    mpi::check(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE, pair_.partner, tag, comm_,
+                         memory_->requests.data()),
+               "MPI_Irecv");
+  }
+  is_in_round_ = true;
+  has_received_ = false;
+  has_sent_ = false;
+  if (pair_.is_first) begin_send();
+}
+
+void TransportTrial::begin_send() {
+  const Block& block = blocks_[block_];
+  const auto data = std::span<const std::byte>(memory_->outgoing).first(block.bytes);
+  has_sent_ = true;
+  if (block.medium == Medium::tcp) return network_->send(memory_->send, pair_.peer, group_, tag, data);
+  const auto lock = mpi::serialize();
+  mpi::check(
+      MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, pair_.partner, tag, comm_, &memory_->requests[1]),
+      "MPI_Isend");
+}
+
+bool TransportTrial::ends_round() {
+  if (!has_received_) has_received_ = has_come();
+  if (has_received_ && !has_sent_) begin_send();
+  return has_sent_ && has_left() && has_received_;
+}
+
+bool TransportTrial::has_come() {
+  if (blocks_[block_].medium == Medium::tcp) return is_over_tcp(memory_->receive);
+  return lockstep::detail::test(memory_->requests[0]);
+}
+
+bool TransportTrial::has_left() {
+  if (blocks_[block_].medium == Medium::tcp) return is_over_tcp(memory_->send);
+  return lockstep::detail::test(memory_->requests[1]);
+}
+
+bool TransportTrial::is_over_tcp(TcpTransfer& transfer) {
+  if (network_->state(transfer) == TcpTransfer::State::pending) network_->progress();
+  const TcpTransfer::State state = network_->state(transfer);
+  if (state == TcpTransfer::State::failed) own_.has_no_tcp = 1;
+  return state == TcpTransfer::State::done;
+}
+
+void TransportTrial::end_block() {
+  const Block& block = blocks_[block_];
+  const double time = std::chrono::duration<double>(Clock::now() - begin_of_block_).count() / block.rounds;
+  if (block.result != nullptr) {
+    double& result = own_.*block.result;
+    if (result == 0 || time < result) result = time;
+  }
+  round_ = 0;
+  ++block_;
+}
+
+/// TCP accesses no memory of the pair afterwards.
+void TransportTrial::end_pair() noexcept {
+  if (memory_ == nullptr) return;
+  network_->cancel(memory_->receive);
+  network_->cancel(memory_->send);
+  try {
+    network_->close_group(group_);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): what comes for it is kept
+  }
+  block_ = blocks_.size();
+}
+
+}  // namespace lockstep::detail

@@ -23,6 +23,7 @@ class Backoff {
   static constexpr int shared_core_spins = 20;
 
   static constexpr int brief_yields = 500;  ///< a fraction of a millisecond if no other thread wants the core
+  static constexpr int few_yields = 50;     ///< where other work of this rank waits meanwhile
 
   explicit Backoff(int spins, int yields = many_yields)
       : spins_(has_pause_hooks() ? shared_core_spins : spins),
@@ -30,13 +31,13 @@ class Backoff {
 
   /// Spins or yields, and returns true. If the wait has already lasted so long that the caller must check the clock and
   /// control messages, returns false at once.
-  [[nodiscard]] bool pause_briefly() {
+  [[nodiscard]] bool pause_briefly(int yields = brief_yields) {
     ++pauses_;
     if (pauses_ <= spins_) {
       cpu_relax(number());
       return true;
     }
-    if (pauses_ > spins_ + brief_yields || yielded_ > brief_time) return false;
+    if (pauses_ > spins_ + yields || yielded_ > brief_time) return false;
     const auto before = Clock::now();
     yield_core(number());  // another thread may use the core for milliseconds
     yielded_ += Clock::now() - before;

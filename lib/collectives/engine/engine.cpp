@@ -480,7 +480,7 @@ bool Engine::await_message(const PairOperation& message, AwaitedMessage awaited)
   if (awaited.state == nullptr) return false;
   Backoff backoff(spins_);
   while (!awaited.has_come()) {
-    if (!backoff.spin()) return false;
+    if (!backoff.pause_briefly(Backoff::few_yields)) return false;
   }
   const MutexLock lock(mutex_);
   return completes_message(message);

@@ -23,11 +23,11 @@ namespace lockstep::detail {
 namespace {
 
 // LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first used; LOCKSTEP_MPI by the drop-in, in MPI_Init
-constexpr std::array<std::string_view, 15> known_names{
+constexpr std::array<std::string_view, 16> known_names{
     "LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER", "LOCKSTEP_RADICES",  "LOCKSTEP_ALLOW_SINGLETON",
     "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",  "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS",
     "LOCKSTEP_TRACE",         "LOCKSTEP_MPI",   "LOCKSTEP_HASH_LOG", "LOCKSTEP_TRANSPORT",
-    "LOCKSTEP_INTERFACE",     "LOCKSTEP_PORTS", "LOCKSTEP_ADDRESS"};
+    "LOCKSTEP_INTERFACE",     "LOCKSTEP_PORTS", "LOCKSTEP_ADDRESS",  "LOCKSTEP_ENCRYPTION"};
 
 std::optional<std::string_view> variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -137,6 +137,13 @@ Settings settings_from_environment() {
     settings.transport = *text == "mpi"   ? TransportSetting::mpi
                          : *text == "tcp" ? TransportSetting::tcp
                                           : TransportSetting::automatic;
+  }
+  if (const auto text = variable("LOCKSTEP_ENCRYPTION")) {
+    settings.encrypts = read_switch("LOCKSTEP_ENCRYPTION", *text);
+    if (settings.encrypts && settings.transport != TransportSetting::tcp) {
+      throw_error(Code::invalid_argument,
+                  "LOCKSTEP_ENCRYPTION=\"1\": needs LOCKSTEP_TRANSPORT=tcp, since messages of MPI are not encrypted");
+    }
   }
   if (const auto text = variable("LOCKSTEP_INTERFACE")) settings.tcp_interface = *text;
   if (const auto text = variable("LOCKSTEP_ADDRESS")) settings.tcp_address = *text;

@@ -24,6 +24,7 @@ struct Settings {
   bool allow_singleton = false;
   bool share_memory = true;
   TransportSetting transport = TransportSetting::mpi;
+  bool encrypts = false;      ///< what goes over TCP
   std::string tcp_interface;  ///< empty: all
   std::string tcp_address;    ///< empty: those of the interfaces
   std::uint16_t first_port = 0;
@@ -43,6 +44,7 @@ struct Settings {
 ///   LOCKSTEP_RADICES=LIST                stages of all_reduce and of large reduces, as in schedule/radices.hpp
 ///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different nodes
 ///   LOCKSTEP_TRANSPORT=mpi, tcp or auto  what moves data between nodes; auto: what is faster when the job starts
+///   LOCKSTEP_ENCRYPTION=1                encrypt what goes over TCP between nodes; with LOCKSTEP_TRANSPORT=tcp only
 ///   LOCKSTEP_INTERFACE=NAME or SUBNET    the interfaces on which other ranks connect, with tcp and auto
 ///   LOCKSTEP_PORTS=FIRST-LAST            the ports on which a rank waits for them
 ///   LOCKSTEP_ADDRESS=ADDRESS             the address to which they connect, where it is none of this host's

@@ -43,6 +43,7 @@ detail::BetweenNodes between_nodes(const detail::Settings& settings) {
            .first_port = settings.first_port,
            .last_port = settings.last_port,
            .announced_address = settings.tcp_address,
+           .encrypts = settings.encrypts,
            .silence = 2 * settings.fail_after}};
 }
 

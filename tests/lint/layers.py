@@ -17,7 +17,7 @@ import sys
 LAYERS = {
     'base': 0,
     'core': 1, 'schedule': 1,
-    'bindings/mpi': 2, 'bindings/cuda': 2, 'bindings/nccl': 2, 'kernels': 2,
+    'bindings/mpi': 2, 'bindings/cuda': 2, 'bindings/nccl': 2, 'bindings/openssl': 2, 'kernels': 2,
     'device': 3, 'cluster': 3,
     'transport': 4, 'values': 4,
     'collectives/call': 5, 'collectives/engine': 5.1, 'collectives/host': 5.2, 'collectives/nccl': 5.2, 'collectives/gpu': 5.3,

@@ -50,6 +50,28 @@ int size() { return environment().size(); }
 bool is_last() { return rank() == size() - 1; }
 std::string last_rank() { return "rank " + std::to_string(size() - 1); }
 
+/// The value of an environment variable while the object exists.
+class Setting {
+ public:
+  Setting(std::string name, const char* value) : name_(std::move(name)) {
+    if (const char* const before = std::getenv(name_.c_str())) before_ = before;
+    setenv(name_.c_str(), value, 1);
+  }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+  ~Setting() {
+    if (before_) {
+      setenv(name_.c_str(), before_->c_str(), 1);
+    } else {
+      unsetenv(name_.c_str());
+    }
+  }
+
+ private:
+  std::string name_;
+  std::optional<std::string> before_;
+};
+
 /// A program's own communicator.
 class OwnComm {
  public:
@@ -111,41 +133,32 @@ TEST(Creation, by_split_names_a_rank_that_is_late) {
 
 TEST(Creation, fails_on_all_ranks_if_they_have_different_transports) {
   if (size() == 1) GTEST_SKIP() << "there is no other rank";
-  constexpr const char* name = "LOCKSTEP_TRANSPORT";
-  const char* const value = std::getenv(name);
-  const std::string before = value != nullptr ? value : "mpi";
-  if (is_last()) setenv(name, before == "tcp" ? "mpi" : "tcp", 1);
   const OwnComm own;
   const auto make = [&] { return communicator_from(own.get(), long_limit()); };
-  const auto error = thrown_by([&] { static_cast<void>(make()); });
-  setenv(name, before.c_str(), 1);
+  std::optional<Error> error;
+  {
+    const char* const value = std::getenv("LOCKSTEP_TRANSPORT");
+    const bool is_tcp = value != nullptr && std::string(value) == "tcp";
+    const Setting of_last("LOCKSTEP_TRANSPORT", is_tcp != is_last() ? "tcp" : "mpi");
+    error = thrown_by([&] { static_cast<void>(make()); });
+  }
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), Code::mismatch);
   expect_all(error->what(), {"LOCKSTEP_TRANSPORT is", "on rank", " on rank 0; set it alike"});
   EXPECT_EQ(make().all_reduce(1, ReduceOp::sum, long_deadline()), size());
 }
 
-/// The value of an environment variable while the object exists.
-class Setting {
- public:
-  Setting(std::string name, const char* value) : name_(std::move(name)) {
-    if (const char* const before = std::getenv(name_.c_str())) before_ = before;
-    setenv(name_.c_str(), value, 1);
-  }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-  ~Setting() {
-    if (before_) {
-      setenv(name_.c_str(), before_->c_str(), 1);
-    } else {
-      unsetenv(name_.c_str());
-    }
-  }
-
- private:
-  std::string name_;
-  std::optional<std::string> before_;
-};
+TEST(Creation, fails_on_all_ranks_if_only_some_encrypt) {
+  if (size() == 1) GTEST_SKIP() << "there is no other rank";
+  if (std::getenv("LOCKSTEP_TRANSPORT") != nullptr) GTEST_SKIP() << "the network of this process exists already";
+  const Setting tcp("LOCKSTEP_TRANSPORT", "tcp");
+  const OwnComm own;
+  const Setting encryption("LOCKSTEP_ENCRYPTION", is_last() ? "1" : "0");
+  const auto error = thrown_by([&] { static_cast<void>(communicator_from(own.get(), long_limit())); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), Code::mismatch);
+  expect_all(error->what(), {"LOCKSTEP_ENCRYPTION is 1 on " + last_rank(), "but not on rank 0; set it alike"});
+}
 
 TEST(Creation, chooses_one_transport_for_all_ranks_and_all_communicators) {
   if (size() == 1) GTEST_SKIP() << "there is no other rank";

@@ -5,7 +5,13 @@
 
 #include "base/check.hpp"
 #include "transport/mpi/mpi_group.hpp"
+#include "transport/mpi/transport_trial.hpp"
 #include "transport/tcp/network.hpp"
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace lockstep::detail {
 namespace {
@@ -21,6 +27,17 @@ const TcpIdentity& TcpNetwork::identity() const noexcept {
   return none;
 }
 int TcpNetwork::learn(const TcpIdentity&) { refuse(); }
+
+struct TransportTrial::Memory {};
+TransportTrial::TransportTrial(MPI_Comm comm, int size, Pair pair, std::shared_ptr<TcpNetwork> network,
+                               std::uint64_t group)
+    : comm_(comm), size_(size), pair_(pair), network_(std::move(network)), group_(group) {
+  refuse();
+}
+TransportTrial::~TransportTrial() = default;
+bool TransportTrial::test() { refuse(); }
+std::vector<TrialResult> TransportTrial::results() const { refuse(); }
+TrialVerdict verdict_on(std::span<const TrialResult>) { refuse(); }
 
 std::unique_ptr<Transport> make_tcp_transport(MpiRanks, std::uint64_t, std::unique_ptr<NodeGroup>) { refuse(); }
 

@@ -184,6 +184,14 @@ void MpiGroup::learn_peers(std::span<const TcpIdentity> all) {
     tcp_error_.emplace(Code::unavailable, text + "; its log has the reason");
     return;
   }
+  const auto other =
+      std::find_if(all.begin(), all.end(), [&](const TcpIdentity& each) { return each.encrypts != all[0].encrypts; });
+  if (other != all.end()) {
+    tcp_error_.emplace(Code::mismatch,
+                       fmt::format("LOCKSTEP_ENCRYPTION is {} on rank {}, but not on rank 0; set it alike on all ranks",
+                                   other->encrypts ? 1 : 0, other - all.begin()));
+    return;
+  }
   for (int rank = 0; rank < ranks_.size(); ++rank)
     ranks_.peers.push_back(rank == ranks_.rank ? -1 : ranks_.network->learn(all[static_cast<std::size_t>(rank)]));
 }

@@ -45,6 +45,7 @@ struct TcpIdentity {
   SipHashKey secret{};   ///< random; never sent over TCP
   std::array<TcpAddress, most_addresses> addresses{};
   std::uint16_t port = 0;
+  bool encrypts = false;  ///< what goes over its connections
 };
 static_assert(std::is_trivially_copyable_v<TcpIdentity>);
 

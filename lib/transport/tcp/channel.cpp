@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t most_parts = 16;  // of one system call
 constexpr int most_turns = 4;
+constexpr int most_records = 8;  // of one call, if they are sealed
 
 bool is_again(int error) noexcept { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -25,6 +26,8 @@ bool is_again(int error) noexcept { return error == EAGAIN || error == EWOULDBLO
 void TcpChannel::close() noexcept {
   if (socket_ >= 0) ::close(socket_);
   socket_ = -1;
+  seal_.reset();
+  sealed_.clear();
   outgoing_.clear();
   header_bytes_ = payload_left_ = 0;
   target_ = nullptr;
@@ -37,6 +40,9 @@ void TcpChannel::push(OutgoingFrame&& frame) {
 }
 
 bool TcpChannel::disown(const void* owner) {
+  for (OutgoingFrame& frame : sealed_) {
+    if (frame.owner == owner) frame.owner = nullptr;
+  }
   const auto frame = std::find_if(outgoing_.begin(), outgoing_.end(),
                                   [owner](const OutgoingFrame& each) { return each.owner == owner; });
   if (frame == outgoing_.end()) return false;
@@ -55,6 +61,7 @@ void TcpChannel::stop_storing_at(const std::byte* begin, const std::byte* end) n
 }
 
 int TcpChannel::send_some(FrameHandler& handler) {
+  if (seal_) return send_sealed(handler);
   while (is_open() && !outgoing_.empty()) {
     std::array<iovec, most_parts> parts;
     std::size_t count = 0;
@@ -77,23 +84,58 @@ int TcpChannel::send_some(FrameHandler& handler) {
       if (errno == EINTR) continue;
       return is_again(errno) || errno == ENOBUFS ? 0 : errno;
     }
-    for (auto left = static_cast<std::size_t>(result); left > 0;) {
-      OutgoingFrame& frame = outgoing_.front();
-      const std::size_t whole = sizeof(FrameHeader) + frame.header.bytes;
-      const std::size_t taken = std::min(left, whole - frame.sent);
-      frame.sent += taken;
-      left -= taken;
-      if (frame.sent < whole) break;
-      const OutgoingFrame done = std::move(frame);
-      outgoing_.pop_front();
-      if (done.owner != nullptr) handler.left(done);
-    }
+    note_sent(static_cast<std::size_t>(result), [&](const OutgoingFrame& frame) { handler.left(frame); });
   }
   return 0;
 }
 
+/// A frame has left when the record with its last byte has.
+int TcpChannel::send_sealed(FrameHandler& handler) {
+  while (is_open()) {
+    if (const int error = seal_->flush(socket_)) return error;
+    if (!seal_->has_left()) return 0;
+    for (const OutgoingFrame& frame : std::exchange(sealed_, {})) {
+      if (frame.owner != nullptr) handler.left(frame);
+    }
+    if (outgoing_.empty()) return 0;
+    const std::span<std::byte> room = seal_->room();
+    std::size_t bytes = 0;
+    while (bytes < room.size() && !outgoing_.empty()) {
+      const OutgoingFrame& frame = outgoing_.front();
+      const auto header = std::as_bytes(std::span(&frame.header, 1));
+      const bool is_header = frame.sent < header.size();
+      const auto rest = is_header ? header.subspan(frame.sent)
+                                  : std::span(frame.payload, frame.header.bytes).subspan(frame.sent - header.size());
+      const std::size_t count = std::min(rest.size(), room.size() - bytes);
+      std::memcpy(room.data() + bytes, rest.data(), count);
+      bytes += count;
+      note_sent(count, [&](const OutgoingFrame& frame) { sealed_.push_back(frame); });
+    }
+    if (const int error = seal_->seal(bytes)) return error;
+  }
+  return 0;
+}
+
+/// Takes `bytes` bytes of the outgoing frames as sent. Calls `left` for each frame with an owner whose last byte is
+/// among them.
+template <class Left>
+void TcpChannel::note_sent(std::size_t bytes, const Left& left) {
+  while (bytes > 0) {
+    OutgoingFrame& frame = outgoing_.front();
+    const std::size_t whole = sizeof(FrameHeader) + frame.header.bytes;
+    const std::size_t taken = std::min(bytes, whole - frame.sent);
+    frame.sent += taken;
+    bytes -= taken;
+    if (frame.sent < whole) return;
+    const OutgoingFrame done = std::move(frame);
+    outgoing_.pop_front();
+    if (done.owner != nullptr) left(done);
+  }
+}
+
 int TcpChannel::receive_some(FrameHandler& handler, std::span<std::byte> room) {
   has_more_ = false;
+  if (seal_) return receive_sealed(handler);
   for (int turn = 0; turn < most_turns && is_open(); ++turn) {
     std::array<iovec, 2> parts;
     std::size_t count = 0;
@@ -122,6 +164,17 @@ int TcpChannel::receive_some(FrameHandler& handler, std::span<std::byte> room) {
     has_more_ = is_full;
     if (!is_full) return 0;
   }
+  return 0;
+}
+
+int TcpChannel::receive_sealed(FrameHandler& handler) {
+  for (int turn = 0; turn < most_records && is_open(); ++turn) {
+    std::span<const std::byte> plain;
+    if (const int error = seal_->receive(socket_, plain)) return error;
+    if (plain.empty()) return 0;
+    if (const int error = take(plain, handler)) return error;
+  }
+  has_more_ = true;
   return 0;
 }
 

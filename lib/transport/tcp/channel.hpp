@@ -6,12 +6,15 @@
 #pragma once
 
 #include "transport/tcp/frame.hpp"
+#include "transport/tcp/sealed_stream.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -49,15 +52,19 @@ class TcpChannel {
   TcpChannel& operator=(const TcpChannel&) = delete;
   ~TcpChannel() { close(); }
 
-  /// Takes a connected socket. Frames that were pushed before are sent from now on.
-  void open(int socket) noexcept { socket_ = socket; }
+  /// Takes a connected socket. Frames that were pushed before are sent from now on. `seal`: how they are encrypted;
+  /// null: they are not.
+  void open(int socket, std::unique_ptr<SealedStream> seal = nullptr) noexcept {
+    socket_ = socket;
+    seal_ = std::move(seal);
+  }
   [[nodiscard]] bool is_open() const noexcept { return socket_ >= 0; }
   [[nodiscard]] int socket() const noexcept { return socket_; }
   /// Forgets all frames.
   void close() noexcept;
 
   void push(OutgoingFrame&& frame);
-  [[nodiscard]] bool has_left() const noexcept { return outgoing_.empty(); }
+  [[nodiscard]] bool has_left() const noexcept { return outgoing_.empty() && (!seal_ || seal_->has_left()); }
   /// The memory of the frame with `owner`, if there is one, is free afterwards, and the handler does not get it: a
   /// frame that has not begun is not sent, and what is left of one that has is copied. Returns whether one had not
   /// begun.
@@ -74,11 +81,17 @@ class TcpChannel {
   [[nodiscard]] int receive_some(FrameHandler& handler, std::span<std::byte> room);
 
  private:
+  [[nodiscard]] int send_sealed(FrameHandler& handler);
+  template <class Left>
+  void note_sent(std::size_t bytes, const Left& left);
+  [[nodiscard]] int receive_sealed(FrameHandler& handler);
   [[nodiscard]] int take(std::span<const std::byte> bytes, FrameHandler& handler);
   void end_frame(FrameHandler& handler);
 
   int socket_ = -1;
+  std::unique_ptr<SealedStream> seal_;
   std::deque<OutgoingFrame> outgoing_;
+  std::vector<OutgoingFrame> sealed_;  // that have left when the seal has
   FrameHeader incoming_;
   std::size_t header_bytes_ = 0;  // of `incoming_` that have come
   std::size_t payload_left_ = 0;  // bytes of its payload that have not

@@ -31,15 +31,20 @@ void TcpHandshake::use(const SipHashKey& key) noexcept {
   if (step_ == Step::await_key) step_ = Step::greet;
 }
 
-/// Over both greetings, that of the side that dials first, and the role of the prover, so that a proof that was seen
-/// proves nothing elsewhere.
-SipHashCode TcpHandshake::proof_of(Role prover) const noexcept {
+SealKeys TcpHandshake::keys() const noexcept {
+  constexpr std::uint64_t first = 2;  // proofs have 0 and 1
+  const auto key_of_sender = [this](Role role) { return code_of(first + static_cast<std::uint64_t>(role)); };
+  return {key_of_sender(role_), key_of_sender(role_ == Role::dials ? Role::accepts : Role::dials)};
+}
+
+/// Over both greetings, that of the side that dials first, and the purpose, so that a proof that was seen proves
+/// nothing elsewhere.
+SipHashCode TcpHandshake::code_of(std::uint64_t purpose) const noexcept {
   struct {
     TcpGreeting dials;
     TcpGreeting accepts;
-    std::uint64_t role;
-  } const text{role_ == Role::dials ? own_ : theirs_, role_ == Role::dials ? theirs_ : own_,
-               static_cast<std::uint64_t>(prover)};
+    std::uint64_t purpose;
+  } const text{role_ == Role::dials ? own_ : theirs_, role_ == Role::dials ? theirs_ : own_, purpose};
   return siphash(key_, std::as_bytes(std::span(&text, 1)));
 }
 

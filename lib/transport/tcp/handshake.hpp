@@ -8,6 +8,7 @@
 #pragma once
 
 #include "transport/tcp/address.hpp"
+#include "transport/tcp/sealed_stream.hpp"
 
 #include <array>
 #include <cstddef>
@@ -48,11 +49,14 @@ class TcpHandshake {
   /// The greeting of the side that dials, after `greeted`.
   [[nodiscard]] const TcpGreeting& greeting() const noexcept { return theirs_; }
   void use(const SipHashKey& key) noexcept;
+  /// Keys for what follows, after `done`: new ones for each connection.
+  [[nodiscard]] SealKeys keys() const noexcept;
 
  private:
   enum class Step : std::uint8_t { greet, be_greeted, await_key, prove, be_shown, end };
 
-  [[nodiscard]] SipHashCode proof_of(Role prover) const noexcept;
+  [[nodiscard]] SipHashCode code_of(std::uint64_t purpose) const noexcept;
+  [[nodiscard]] SipHashCode proof_of(Role prover) const noexcept { return code_of(static_cast<std::uint64_t>(prover)); }
   [[nodiscard]] Outcome write(int socket, const void* data, std::size_t bytes, Step next);
   [[nodiscard]] Outcome read(int socket, void* data, std::size_t bytes, Step next);
   [[nodiscard]] bool is_greeting_right() const noexcept;

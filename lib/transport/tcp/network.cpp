@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/never_destroyed.hpp"
 #include "base/random_word.hpp"
 #include "base/start_thread.hpp"
 #include "transport/tcp/handshake.hpp"
@@ -13,6 +14,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -56,6 +58,8 @@ constexpr std::size_t most_text = 128;            // of a reason for the end of 
 class TcpNetwork::Implementation {
  public:
   explicit Implementation(TcpOptions options) : options_(std::move(options)) {
+    if (options_.encrypts) AesGcm::require();
+    identity_.encrypts = options_.encrypts;
     own_ = own_addresses(options_.interface, "LOCKSTEP_INTERFACE");
     identity_.id = random_word();
     identity_.secret = {random_word(), random_word()};
@@ -86,6 +90,21 @@ class TcpNetwork::Implementation {
     peers_.clear();
     if (listener_ >= 0) ::close(listener_);
     if (epoll_ >= 0) ::close(epoll_);
+  }
+
+  /// In a child of `fork`: it has no part in the connections, which the parent alone ends.
+  void leave_to_parent() noexcept {
+    for (const auto& peer : peers_) {
+      peer->is_ending = true;
+      for (Line* const line : {&peer->small, &peer->bulk}) {
+        line->channel.close();
+        line->end_dial();
+      }
+    }
+    strangers_.clear();
+    for (int* const socket : {&listener_, &epoll_}) {
+      if (*socket >= 0) ::close(std::exchange(*socket, -1));
+    }
   }
 
   [[nodiscard]] const TcpIdentity& identity() const noexcept { return identity_; }
@@ -489,7 +508,7 @@ class TcpNetwork::Implementation {
       if (outcome == TcpHandshake::Outcome::failed) return false;
       if (outcome == TcpHandshake::Outcome::done) {
         if (stranger.line->channel.is_open() || stranger.line->peer.is_ending) return false;
-        open(*stranger.line, std::exchange(stranger.socket, -1));
+        open(*stranger.line, stranger.socket, stranger.handshake);
         return false;
       }
       const TcpGreeting& greeting = stranger.handshake.greeting();
@@ -585,8 +604,7 @@ class TcpNetwork::Implementation {
       return;
     }
     if (outcome == TcpHandshake::Outcome::done) {
-      line.handshake.reset();
-      return open(line, std::exchange(line.dial_socket, -1));
+      return open(line, line.dial_socket, *line.handshake);
     }
     try_later(line);
     if (error == ECONNREFUSED) note_refusal(line.peer);
@@ -621,11 +639,21 @@ class TcpNetwork::Implementation {
     }
   }
 
-  void open(Line& line, int socket) {
+  /// `connected` is -1 afterwards if the line has taken the socket.
+  void open(Line& line, int& connected, const TcpHandshake& handshake) {
+    std::unique_ptr<SealedStream> seal;
+    try {
+      if (options_.encrypts) seal = std::make_unique<SealedStream>(handshake.keys());
+    } catch (const std::bad_alloc&) {
+      return lose(line.peer, no_memory_text);
+    } catch (const Error& error) {
+      return lose(line.peer, error.text());
+    }
+    const int socket = std::exchange(connected, -1);
     configure(socket);
     line.end_dial();
     line.dial_at.reset();
-    line.channel.open(socket);
+    line.channel.open(socket, std::move(seal));
     line.awaits_room = false;
     ++open_lines_;
     if (!watch(socket, EPOLLIN, key_of_line(line))) return lose(line.peer, unwatched_text);
@@ -712,6 +740,9 @@ class TcpNetwork::Implementation {
 
   void close(Line& line) {
     if (line.channel.is_open()) --open_lines_;
+    // a transfer that was announced is in `incoming`, and fails with its peer; an eager one is in no list any more
+    if (line.receiving != nullptr && line.receiving->number_ == 0 && !line.receiving->is_by_number_)
+      line.receiving->state_ = State::failed;
     line.channel.close();
     line.end_dial();
     line.dial_at.reset();
@@ -1099,13 +1130,56 @@ class TcpNetwork::Implementation {
 TcpNetwork::TcpNetwork(TcpOptions options) : implementation_(std::make_unique<Implementation>(std::move(options))) {}
 TcpNetwork::~TcpNetwork() = default;
 
+/// Sockets are closed where a program is executed, but not by `fork`. A child that keeps them would keep the other
+/// processes from learning of the parent's end.
+class TcpNetwork::OfProcess {
+ public:
+  static OfProcess& get() {
+    static NeverDestroyed<OfProcess> of_process;
+    return *of_process;
+  }
+  std::shared_ptr<TcpNetwork> network(const TcpOptions& options) {
+    const MutexLock lock(mutex_);
+    auto network = known_.lock();
+    if (network == nullptr) {
+      if (!std::exchange(sees_forks_, true)) pthread_atfork(before_fork, in_parent, in_child);
+      known_ = network = std::make_shared<TcpNetwork>(options);
+    }
+    return network;
+  }
+
+ private:
+  // The analysis cannot follow locks that are held across functions.
+  static void before_fork() LOCKSTEP_NO_THREAD_SAFETY_ANALYSIS {
+    OfProcess& own = get();
+    own.mutex_.lock();
+    own.forking_ = own.known_.lock();
+    if (own.forking_) own.forking_->implementation_->mutex().lock();
+  }
+  static void in_parent() LOCKSTEP_NO_THREAD_SAFETY_ANALYSIS {
+    OfProcess& own = get();
+    const std::shared_ptr<TcpNetwork> network = std::move(own.forking_);  // its end waits, without a lock
+    if (network) network->implementation_->mutex().unlock();
+    own.mutex_.unlock();
+  }
+  static void in_child() LOCKSTEP_NO_THREAD_SAFETY_ANALYSIS {
+    OfProcess& own = get();
+    // never destroyed here: `forking_` stays
+    if (own.forking_) {
+      own.forking_->implementation_->leave_to_parent();
+      own.forking_->implementation_->mutex().unlock();
+    }
+    own.mutex_.unlock();
+  }
+
+  Mutex mutex_;
+  std::weak_ptr<TcpNetwork> known_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::shared_ptr<TcpNetwork> forking_ LOCKSTEP_GUARDED_BY(mutex_);  // while a thread forks
+  bool sees_forks_ LOCKSTEP_GUARDED_BY(mutex_) = false;
+};
+
 std::shared_ptr<TcpNetwork> TcpNetwork::of_this_process(const TcpOptions& options) {
-  static Mutex mutex;
-  static auto* const known LOCKSTEP_PT_GUARDED_BY(mutex) = new std::weak_ptr<TcpNetwork>;
-  const MutexLock lock(mutex);
-  auto network = known->lock();
-  if (network == nullptr) *known = network = std::make_shared<TcpNetwork>(options);
-  return network;
+  return OfProcess::get().network(options);
 }
 std::uint64_t TcpNetwork::new_token() { return random_word(); }
 

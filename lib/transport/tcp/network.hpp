@@ -65,6 +65,7 @@ struct TcpOptions {
   std::uint16_t last_port = 0;
   std::string
       announced_address;  ///< to which the others connect, if it is none of this host's; empty: those of the host
+  bool encrypts = false;  ///< all that goes over the connections, with OpenSSL; the same for all processes
   /// After so much time without any sign of the other host, the kernel ends a connection.
   std::chrono::milliseconds silence{600'000};
 };
@@ -82,7 +83,8 @@ class TcpNetwork {
   /// closed.
   static constexpr std::size_t most_strangers = 64;
 
-  /// Listens. Throws Error(unavailable) if that is not possible, and Error(invalid_argument) for wrong options.
+  /// Listens. Throws Error(unavailable) if that is not possible, or nothing can be encrypted, and
+  /// Error(invalid_argument) for wrong options.
   explicit TcpNetwork(TcpOptions options = {});
   TcpNetwork(const TcpNetwork&) = delete;
   TcpNetwork& operator=(const TcpNetwork&) = delete;
@@ -91,7 +93,7 @@ class TcpNetwork {
   ~TcpNetwork();
 
   /// The network of this process, which exists as long as the result of a call. The options are those of the first
-  /// call.
+  /// call. A child that the process makes by `fork` keeps none of its connections open.
   [[nodiscard]] static std::shared_ptr<TcpNetwork> of_this_process(const TcpOptions& options);
   /// A random number that is not 0.
   [[nodiscard]] static std::uint64_t new_token();
@@ -146,6 +148,7 @@ class TcpNetwork {
 
  private:
   class Implementation;
+  class OfProcess;
   std::unique_ptr<Implementation> implementation_;
 };
 

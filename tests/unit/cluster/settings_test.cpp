@@ -15,9 +15,10 @@ namespace {
 class SettingsTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON",
-                             "LOCKSTEP_RECORDER", "LOCKSTEP_METRICS", "LOCKSTEP_TRACE", "LOCKSTEP_HASH_LOG",
-                             "LOCKSTEP_TRANSPORT", "LOCKSTEP_INTERFACE", "LOCKSTEP_PORTS", "LOCKSTEP_ADDRESS"})
+    for (const char* name :
+         {"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_RECORDER",
+          "LOCKSTEP_METRICS", "LOCKSTEP_TRACE", "LOCKSTEP_HASH_LOG", "LOCKSTEP_TRANSPORT", "LOCKSTEP_INTERFACE",
+          "LOCKSTEP_PORTS", "LOCKSTEP_ADDRESS", "LOCKSTEP_ENCRYPTION"})
       unsetenv(name);
   }
   void TearDown() override { SetUp(); }
@@ -69,10 +70,18 @@ TEST_F(SettingsTest, read_what_moves_data_between_nodes) {
   setenv("LOCKSTEP_ADDRESS", "192.0.2.1", 1);
   const Settings settings = settings_from_environment();
   EXPECT_EQ(settings.transport, TransportSetting::tcp);
+  EXPECT_FALSE(settings.encrypts);
   EXPECT_EQ(settings.tcp_interface, "eth1");
   EXPECT_EQ(settings.tcp_address, "192.0.2.1");
   EXPECT_EQ(settings.first_port, 20000);
   EXPECT_EQ(settings.last_port, 20100);
+  setenv("LOCKSTEP_ENCRYPTION", "1", 1);
+  EXPECT_TRUE(settings_from_environment().encrypts);
+  for (const char* clear : {"mpi", "auto"}) {
+    setenv("LOCKSTEP_TRANSPORT", clear, 1);
+    EXPECT_THROW((void)settings_from_environment(), Error) << clear;
+  }
+  unsetenv("LOCKSTEP_ENCRYPTION");
   setenv("LOCKSTEP_TRANSPORT", "mpi", 1);
   EXPECT_EQ(settings_from_environment().transport, TransportSetting::mpi);
   for (const char* value : {"20000", "20000-", "-20000", "0-10", "20100-20000", "1-65536", "1-2-3", "a-b", " 1-2"}) {

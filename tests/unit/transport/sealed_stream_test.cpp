@@ -12,7 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,7 +54,9 @@ class Connection {
     wire.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     return wire;
   }
-  void bring(const Bytes& wire) { ASSERT_EQ(send(in_[0], wire.data(), wire.size(), 0), static_cast<ssize_t>(wire.size())); }
+  void bring(const Bytes& wire) {
+    ASSERT_EQ(send(in_[0], wire.data(), wire.size(), 0), static_cast<ssize_t>(wire.size()));
+  }
   int receive(Bytes& plain) {
     std::span<const std::byte> record;
     const int error = receiver_.receive(in_[1], record);

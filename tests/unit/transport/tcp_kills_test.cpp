@@ -3,13 +3,16 @@
 //
 // Processes that exchange messages and transfers over TCP while one of them is killed: the others lose nothing between
 // them, and see its end. LOCKSTEP_TEST_KILLS says how many are killed, one after the other; LOCKSTEP_TEST_SEED what
-// happens.
+// happens; LOCKSTEP_TEST_NETWORKS the files of the network namespaces that the processes enter, separated by commas. In
+// every second round, all that they send is encrypted.
 
 #include "base/mutex.hpp"
 #include "transport/tcp/network.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +26,8 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -63,15 +68,28 @@ struct Link {
   std::vector<std::unique_ptr<Step>> steps;
 };
 
+/// How the process `rank` reaches the others.
+TcpOptions options_of(std::size_t rank, bool encrypts) {
+  const char* const networks = std::getenv("LOCKSTEP_TEST_NETWORKS");
+  if (networks == nullptr) return {.interface = "127.0.0.0/8", .encrypts = encrypts};
+  std::vector<std::string> files;
+  for (std::stringstream list{std::string(networks)}; std::getline(list, files.emplace_back(), ',');) {}
+  files.pop_back();
+  const int network = ::open(files[rank % files.size()].c_str(), O_RDONLY | O_CLOEXEC);
+  if (network < 0 || ::setns(network, CLONE_NEWNET) != 0) throw std::runtime_error("cannot enter a network namespace");
+  ::close(network);
+  return {.encrypts = encrypts};
+}
+
 /// One process of a round.
 class Process {
  public:
-  Process(std::size_t rank, int to_parent) : rank_(rank), to_parent_(to_parent) {}
+  Process(std::size_t rank, int to_parent, bool encrypts) : rank_(rank), encrypts_(encrypts), to_parent_(to_parent) {}
 
   /// Returns what is wrong; empty if nothing is.
   std::string run(std::size_t victim) {
     victim_ = victim;
-    network_ = std::make_unique<TcpNetwork>(TcpOptions{.interface = "127.0.0.0/8"});
+    network_ = std::make_unique<TcpNetwork>(options_of(rank_, encrypts_));
     std::array<TcpIdentity, processes> all;
     const TcpIdentity& own = network_->identity();
     if (::write(to_parent_, &own, sizeof(own)) != static_cast<ssize_t>(sizeof(own))) return "the test has ended";
@@ -180,6 +198,7 @@ class Process {
   }
 
   const std::size_t rank_;
+  const bool encrypts_;
   const int to_parent_;
   std::size_t victim_ = 0;
   std::array<Link, processes> links_;
@@ -192,7 +211,7 @@ class Process {
 [[noreturn]] void be_process(std::size_t rank, std::size_t victim, int to_parent, unsigned seed) {
   std::string wrong;
   try {
-    Process process(rank, to_parent);
+    Process process(rank, to_parent, seed % 2 == 1);
     wrong = process.run(victim);
   } catch (const std::exception& error) {
     wrong = error.what();

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,7 +33,17 @@ using State = TcpTransfer::State;
 
 constexpr std::uint64_t group = 7;
 
-TcpOptions on_loopback() { return {.interface = "127.0.0.0/8"}; }
+bool encrypts = false;
+
+TcpOptions on_loopback() { return {.interface = "127.0.0.0/8", .encrypts = encrypts}; }
+
+/// Each case, with connections in clear and encrypted.
+class TcpNetworkTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { encrypts = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Connections, TcpNetworkTest, testing::Bool(),
+                         [](const auto& parameter) { return parameter.param ? "encrypted" : "in_clear"; });
 
 std::vector<std::byte> bytes_of(std::size_t count, unsigned seed) {
   std::vector<std::byte> bytes(count);
@@ -54,6 +65,7 @@ class Networks {
   [[nodiscard]] int peer(int of, int other) const {
     return peers_[static_cast<std::size_t>(of) * all_.size() + static_cast<std::size_t>(other)];
   }
+  /// Waits until it has ended.
   void end(int i) { all_[static_cast<std::size_t>(i)].reset(); }
   /// Lets all networks work until `is_done`; false if that takes a minute.
   template <class Condition>
@@ -73,7 +85,7 @@ class Networks {
   std::vector<int> peers_;
 };
 
-TEST(TcpNetwork, brings_messages_in_order) {
+TEST_P(TcpNetworkTest, brings_messages_in_order) {
   Networks networks(3);
   for (unsigned k = 0; k < 50; ++k) {
     for (int from = 0; from < 3; ++from) {
@@ -126,7 +138,7 @@ void expect_all_arrive(Networks& networks, const std::deque<Pair>& pairs) {
 
 constexpr std::array<std::size_t, 8> sizes{0, 1, 39, 4096, 131'072, 131'073, 1 << 20, (5 << 20) + 3};
 
-TEST(TcpNetwork, brings_transfers_of_all_sizes) {
+TEST_P(TcpNetworkTest, brings_transfers_of_all_sizes) {
   Networks networks(2);
   for (const bool is_early : {true, false}) {
     std::deque<Pair> pairs;
@@ -146,7 +158,7 @@ TEST(TcpNetwork, brings_transfers_of_all_sizes) {
   }
 }
 
-TEST(TcpNetwork, brings_transfers_by_number_in_any_order) {
+TEST_P(TcpNetworkTest, brings_transfers_by_number_in_any_order) {
   Networks networks(2);
   std::deque<Pair> pairs;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -158,7 +170,7 @@ TEST(TcpNetwork, brings_transfers_by_number_in_any_order) {
   expect_all_arrive(networks, pairs);
 }
 
-TEST(TcpNetwork, drops_the_data_of_a_transfer_by_number_that_was_cancelled) {
+TEST_P(TcpNetworkTest, drops_the_data_of_a_transfer_by_number_that_was_cancelled) {
   for (const bool is_send_cancelled : {false, true}) {
     Networks networks(2);
     std::deque<Pair> pairs;
@@ -189,7 +201,7 @@ TEST(TcpNetwork, drops_the_data_of_a_transfer_by_number_that_was_cancelled) {
   }
 }
 
-TEST(TcpNetwork, brings_more_eager_transfers_than_have_room) {
+TEST_P(TcpNetworkTest, brings_more_eager_transfers_than_have_room) {
   Networks networks(2);
   std::deque<Pair> pairs;
   for (unsigned i = 0; i < 200; ++i) pairs.emplace_back(60'000, i);
@@ -205,7 +217,7 @@ TEST(TcpNetwork, brings_more_eager_transfers_than_have_room) {
   }
 }
 
-TEST(TcpNetwork, matches_by_group_and_tag) {
+TEST_P(TcpNetworkTest, matches_by_group_and_tag) {
   Networks networks(2);
   Pair one(1000, 1);
   Pair other(2000, 2);
@@ -219,7 +231,7 @@ TEST(TcpNetwork, matches_by_group_and_tag) {
   EXPECT_EQ(one.sent, one.received);
 }
 
-TEST(TcpNetwork, frees_the_memory_of_a_cancelled_transfer_at_once) {
+TEST_P(TcpNetworkTest, frees_the_memory_of_a_cancelled_transfer_at_once) {
   Networks networks(2);
   std::minstd_rand random(3);
   for (int round = 0; round < 60; ++round) {
@@ -247,7 +259,7 @@ TEST(TcpNetwork, frees_the_memory_of_a_cancelled_transfer_at_once) {
   }
 }
 
-TEST(TcpNetwork, fails_what_waits_for_a_process_that_ends) {
+TEST_P(TcpNetworkTest, fails_what_waits_for_a_process_that_ends) {
   Networks networks(3);
   Pair first(100, 1);
   start_send(networks, first);
@@ -287,7 +299,7 @@ TEST(TcpNetwork, fails_what_waits_for_a_process_that_ends) {
   EXPECT_EQ(received, last.sent);
 }
 
-TEST(TcpNetwork, makes_one_connection_if_both_sides_begin) {
+TEST_P(TcpNetworkTest, makes_one_connection_if_both_sides_begin) {
   for (unsigned round = 0; round < 100; ++round) {
     Networks networks(2);
     std::minstd_rand random(round + 1);
@@ -308,7 +320,7 @@ TEST(TcpNetwork, makes_one_connection_if_both_sides_begin) {
   }
 }
 
-TEST(TcpNetwork, sends_what_was_posted_though_its_process_makes_no_call) {
+TEST_P(TcpNetworkTest, sends_what_was_posted_though_its_process_makes_no_call) {
   Networks networks(2);
   networks[0].post(networks.peer(0, 1), group, bytes_of(1000, 1));
   const auto end = std::chrono::steady_clock::now() + 60s;
@@ -322,7 +334,7 @@ TEST(TcpNetwork, sends_what_was_posted_though_its_process_makes_no_call) {
   EXPECT_EQ(message->bytes, bytes_of(1000, 1));
 }
 
-TEST(TcpNetwork, brings_all_that_a_process_has_sent_before_its_end) {
+TEST_P(TcpNetworkTest, brings_all_that_a_process_has_sent_before_its_end) {
   for (unsigned round = 0; round < 10; ++round) {
     Networks networks(2);
     Pair large(3 << 20, round);
@@ -336,13 +348,19 @@ TEST(TcpNetwork, brings_all_that_a_process_has_sent_before_its_end) {
       return std::all_of(small.begin(), small.end(),
                          [&](const Pair& pair) { return networks[0].state(pair.send) == State::done; });
     }));
-    networks.end(0);
+    std::thread ending([&] { networks.end(0); });
     for (Pair& pair : small) start_receive(networks, pair, 2);
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    const auto is_pending = [&](const Pair& pair) {
+      networks[1].progress();
+      return networks[1].state(pair.receive) == State::pending && std::chrono::steady_clock::now() < end;
+    };
     for (const Pair& pair : small) {
-      ASSERT_TRUE(networks.until([&] { return networks[1].state(pair.receive) != State::pending; }));
+      while (is_pending(pair)) std::this_thread::yield();
       EXPECT_EQ(pair.sent, pair.received);
     }
-    ASSERT_TRUE(networks.until([&] { return networks[1].state(large.receive) != State::pending; }));
+    while (is_pending(large)) std::this_thread::yield();
+    ending.join();
     EXPECT_EQ(networks[1].state(large.receive), State::done);
     EXPECT_EQ(large.sent, large.received);
   }
@@ -377,7 +395,7 @@ class Foreigner {
   bool is_connected_;
 };
 
-TEST(TcpNetwork, wakes_a_thread_that_sleeps_when_something_comes) {
+TEST_P(TcpNetworkTest, wakes_a_thread_that_sleeps_when_something_comes) {
   Networks networks(2);
   bool has_come = false;
   networks[0].post(networks.peer(0, 1), group, bytes_of(1, 1));
@@ -397,7 +415,94 @@ TEST(TcpNetwork, wakes_a_thread_that_sleeps_when_something_comes) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 50s);
 }
 
-TEST(TcpNetwork, is_not_disturbed_by_strangers) {
+/// A child that has exchanged identities with this process, has sent it a message, and has made a child of its own,
+/// which executes no other program.
+class ProcessWithChild {
+ public:
+  explicit ProcessWithChild(TcpNetwork& network) : network_(network) {
+    if (pipe(to_child_.data()) != 0 || pipe(to_parent_.data()) != 0) throw std::runtime_error("pipe");
+    pid_ = fork();
+    if (pid_ == 0) be_child();
+    TcpIdentity identity;
+    receive(&identity, sizeof(identity));
+    peer_ = network_.learn(identity);
+    send(&network_.identity(), sizeof(TcpIdentity));
+    while (!network_.poll(group)) network_.progress();
+    char has_child = 0;
+    receive(&has_child, 1);
+  }
+  ProcessWithChild(const ProcessWithChild&) = delete;
+  ProcessWithChild& operator=(const ProcessWithChild&) = delete;
+  ~ProcessWithChild() {
+    for (const int end : {to_child_[0], to_child_[1], to_parent_[0], to_parent_[1]}) close(end);
+  }
+
+  [[nodiscard]] int peer() const { return peer_; }
+  void kill_it() const {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  /// Ends its child. Returns whether that was still alive.
+  [[nodiscard]] bool end_child() {
+    char byte = 1;
+    send(&byte, 1);
+    close(to_parent_[1]);
+    to_parent_[1] = -1;
+    return read(to_parent_[0], &byte, 1) == 1;
+  }
+
+ private:
+  [[noreturn]] void be_child() {
+    const auto own = TcpNetwork::of_this_process(on_loopback());
+    write_to_parent(&own->identity(), sizeof(TcpIdentity));
+    TcpIdentity parent;
+    if (read(to_child_[0], &parent, sizeof(parent)) != sizeof(parent)) _exit(1);
+    const int there = own->learn(parent);
+    own->post(there, group, bytes_of(10, 1));
+    while (!own->has_left(there)) own->progress();
+    const bool is_child = fork() == 0;
+    char byte = 1;
+    if (!is_child) {
+      write_to_parent(&byte, 1);
+      close(to_child_[0]);
+      close(to_child_[1]);
+      for (;;) own->progress();  // until it is killed
+    }
+    close(to_child_[1]);
+    if (read(to_child_[0], &byte, 1) == 1) write_to_parent(&byte, 1);
+    _exit(0);
+  }
+  void write_to_parent(const void* data, std::size_t bytes) const {
+    if (write(to_parent_[1], data, bytes) != static_cast<ssize_t>(bytes)) _exit(1);
+  }
+  void send(const void* data, std::size_t bytes) const {
+    if (write(to_child_[1], data, bytes) != static_cast<ssize_t>(bytes)) throw std::runtime_error("write");
+  }
+  void receive(void* data, std::size_t bytes) const {
+    if (read(to_parent_[0], data, bytes) != static_cast<ssize_t>(bytes)) throw std::runtime_error("read");
+  }
+
+  TcpNetwork& network_;
+  std::array<int, 2> to_child_{};
+  std::array<int, 2> to_parent_{};
+  pid_t pid_ = -1;
+  int peer_ = -1;
+};
+
+TEST_P(TcpNetworkTest, learns_of_the_end_of_a_process_whose_child_lives_on) {
+  TcpNetwork network(on_loopback());
+  ProcessWithChild process(network);
+  process.kill_it();
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while (!network.loss_of(process.peer(), group) && std::chrono::steady_clock::now() < end) {
+    network.sleep(10ms);
+    network.progress();
+  }
+  EXPECT_TRUE(network.loss_of(process.peer(), group));
+  EXPECT_TRUE(process.end_child()) << "the case shows nothing";
+}
+
+TEST_P(TcpNetworkTest, is_not_disturbed_by_strangers) {
   Networks networks(2);
   std::deque<Foreigner> idle;
   for (unsigned i = 0; i < 10'000; ++i) {
@@ -415,7 +520,7 @@ TEST(TcpNetwork, is_not_disturbed_by_strangers) {
   }
 }
 
-TEST(TcpNetwork, refuses_a_process_without_the_secret) {
+TEST_P(TcpNetworkTest, refuses_a_process_without_the_secret) {
   Networks networks(1);
   TcpNetwork liar(on_loopback());
   // knows whom to greet, and nothing else

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t most_parts = 16;  // of one system call
 constexpr int most_turns = 4;
+/// Of one call: a stream of data must not keep small frames of other channels waiting.
+constexpr std::size_t most_sent = std::size_t{512} << 10;
 constexpr int most_records = 8;  // of one call, if they are sealed
 
 bool is_again(int error) noexcept { return error == EAGAIN || error == EWOULDBLOCK; }
@@ -62,11 +64,13 @@ void TcpChannel::stop_storing_at(const std::byte* begin, const std::byte* end) n
 
 int TcpChannel::send_some(FrameHandler& handler) {
   if (seal_) return send_sealed(handler);
-  while (is_open() && !outgoing_.empty()) {
+  for (std::size_t sent = 0; is_open() && !outgoing_.empty() && sent < most_sent;) {
     std::array<iovec, most_parts> parts;
     std::size_t count = 0;
+    std::size_t bytes = 0;
     for (OutgoingFrame& frame : outgoing_) {
-      if (count + 2 > parts.size()) break;
+      if (count + 2 > parts.size() || bytes >= most_sent) break;
+      bytes += sizeof(FrameHeader) + frame.header.bytes - frame.sent;
       std::size_t sent = frame.sent;
       if (sent < sizeof(FrameHeader)) {
         parts[count++] = {reinterpret_cast<std::byte*>(&frame.header) + sent, sizeof(FrameHeader) - sent};
@@ -84,6 +88,7 @@ int TcpChannel::send_some(FrameHandler& handler) {
       if (errno == EINTR) continue;
       return is_again(errno) || errno == ENOBUFS ? 0 : errno;
     }
+    sent += static_cast<std::size_t>(result);
     note_sent(static_cast<std::size_t>(result), [&](const OutgoingFrame& frame) { handler.left(frame); });
   }
   return 0;
@@ -91,7 +96,7 @@ int TcpChannel::send_some(FrameHandler& handler) {
 
 /// A frame has left when the record with its last byte has.
 int TcpChannel::send_sealed(FrameHandler& handler) {
-  while (is_open()) {
+  for (std::size_t sent = 0; is_open() && sent < most_sent;) {
     if (const int error = seal_->flush(socket_)) return error;
     if (!seal_->has_left()) return 0;
     for (const OutgoingFrame& frame : std::exchange(sealed_, {})) {
@@ -112,6 +117,7 @@ int TcpChannel::send_sealed(FrameHandler& handler) {
       note_sent(count, [&](const OutgoingFrame& frame) { sealed_.push_back(frame); });
     }
     if (const int error = seal_->seal(bytes)) return error;
+    sent += bytes;
   }
   return 0;
 }

@@ -47,6 +47,7 @@ constexpr std::chrono::seconds time_of_rest{1};
 constexpr std::chrono::seconds time_of_refusals{5};
 constexpr std::chrono::milliseconds time_of_connect{3000};
 constexpr std::chrono::milliseconds time_of_help{2};
+constexpr int most_turns_of_help = 16;  // each sends some hundred KiB of a stream
 /// For which a connection that is being accepted keeps this process from making one.
 constexpr std::chrono::milliseconds time_of_acceptance{500};
 constexpr std::chrono::seconds time_of_youth{1};  // in which a stranger is not closed to make room for others
@@ -1058,7 +1059,7 @@ class TcpNetwork::Implementation {
       static_cast<void>(lock.wait_until(helper_calls_, Clock::now() + time_of_help));
       if (is_stopping_) return;
       try {
-        progress(0);
+        for (int turn = 0; turn < most_turns_of_help && has_frames(); ++turn) progress(0);
       } catch (const std::exception& error) {
         log_warning("connections over TCP: {}", error.what());
       }

@@ -40,7 +40,6 @@ using Clock = std::chrono::steady_clock;
 using State = TcpTransfer::State;
 
 constexpr std::chrono::seconds time_of_identity{10};  // for which a stranger may know a process that this one does not
-constexpr std::size_t most_closed_groups = 16384;
 /// For which one connection of a peer is read after the end of the other one, from the last data on.
 constexpr std::chrono::seconds time_of_rest{1};
 /// After which a host that refuses connections has no such process any more.
@@ -128,7 +127,7 @@ class TcpNetwork::Implementation {
     OutgoingFrame frame{
         {.kind = FrameKind::message, .bytes = static_cast<std::uint32_t>(message.size()), .group = group}};
     frame.own.assign(message.begin(), message.end());
-    push(to, Line::small, std::move(frame));
+    push(to, TcpLine::small, std::move(frame));
   }
 
   bool has_left(int peer) {
@@ -136,130 +135,22 @@ class TcpNetwork::Implementation {
     return !to.why.empty() || to.small.channel.has_left();
   }
 
-  std::optional<Message> poll(std::uint64_t group) {
-    const auto found = messages_.find(group);
-    if (found == messages_.end() || found->second.empty()) return std::nullopt;
-    Message message = std::move(found->second.front());
-    found->second.pop_front();
-    return message;
-  }
+  std::optional<Message> poll(std::uint64_t group) { return groups_.poll(group); }
 
   void close_group(std::uint64_t group) {
-    messages_.erase(group);
-    first_tags_.erase(group);
-    if (!closed_.insert(group).second) return;
-    closed_in_order_.push_back(group);
-    if (closed_in_order_.size() > most_closed_groups) {
-      closed_.erase(closed_in_order_.front());
-      closed_in_order_.pop_front();
-    }
-    for (const auto& peer : peers_)
-      forget_early(*peer, [&](const FrameHeader& header) { return header.group == group; });
+    if (!groups_.close(group)) return;
+    for (const auto& peer : peers_) peer->transfers.forget_dropped();
   }
 
   void drop_before(std::uint64_t group, std::uint64_t tag) {
-    first_tags_[group] = tag;
-    for (const auto& peer : peers_) {
-      forget_early(*peer, [&](const FrameHeader& header) { return header.group == group && header.tag < tag; });
-    }
+    groups_.drop_before(group, tag);
+    for (const auto& peer : peers_) peer->transfers.forget_dropped();
   }
 
-  void send(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::span<const std::byte> data) {
-    Peer& to = *peers_[static_cast<std::size_t>(peer)];
-    begin(transfer, peer, group, tag, const_cast<std::byte*>(data.data()), data.size());  // only read
-    transfer.is_send_ = true;
-    if (!to.why.empty()) {
-      transfer.state_ = State::failed;
-      return;
-    }
-    transfer.number_ = ++to.last_number;
-    const bool is_eager = data.size() <= eager_bytes && to.eager_in_use + data.size() <= eager_window;
-    FrameHeader header{.group = group, .tag = tag, .number = transfer.number_, .size = data.size()};
-    header.kind = is_eager ? FrameKind::eager : FrameKind::request;
-    header.bytes = is_eager ? static_cast<std::uint32_t>(data.size()) : 0;
-    transfer.is_eager_ = is_eager;
-    to.sends.emplace(transfer.number_, &transfer);
-    if (is_eager) to.eager_in_use += data.size();
-    push(to, Line::small, {header, data.data(), is_eager ? &transfer : nullptr});
-  }
-
-  void receive(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::span<std::byte> data) {
-    Peer& from = *peers_[static_cast<std::size_t>(peer)];
-    begin(transfer, peer, group, tag, data.data(), data.size());
-    transfer.is_send_ = false;
-    const auto found = from.early.find({group, tag});
-    if (found != from.early.end()) {
-      const auto next = std::find_if(found->second.begin(), found->second.end(),
-                                     [](const EarlyTransfer& early) { return early.receiver == nullptr; });
-      if (next != found->second.end()) {
-        return take_early(from, found, next, transfer);
-      }
-    }
-    if (!from.why.empty()) {
-      transfer.state_ = State::failed;
-      return;
-    }
-    from.posted[{group, tag}].push_back(&transfer);
-  }
-
-  void send_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
-                      std::span<const std::byte> data) {
-    Peer& to = *peers_[static_cast<std::size_t>(peer)];
-    begin(transfer, peer, group, number, const_cast<std::byte*>(data.data()), data.size());  // only read
-    transfer.is_send_ = transfer.is_by_number_ = true;
-    if (!to.why.empty()) {
-      transfer.state_ = State::failed;
-      return;
-    }
-    transfer.number_ = ++to.last_number;
-    to.sends.emplace(transfer.number_, &transfer);
-    const bool is_small = data.size() <= eager_bytes && to.small.channel.has_left();
-    push(to, is_small ? Line::small : Line::bulk, next_part(transfer));
-  }
-
-  void receive_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
-                         std::span<std::byte> data) {
-    Peer& from = *peers_[static_cast<std::size_t>(peer)];
-    begin(transfer, peer, group, number, data.data(), data.size());
-    transfer.is_send_ = false;
-    transfer.is_by_number_ = true;
-    if (!from.why.empty()) {
-      transfer.state_ = State::failed;
-      return;
-    }
-    from.incoming[incoming_key(transfer)] = &transfer;
-  }
+  [[nodiscard]] TcpTransfers& transfers_with(int peer) { return peers_[static_cast<std::size_t>(peer)]->transfers; }
 
   void cancel(TcpTransfer& transfer) {
-    if (transfer.state_ != State::pending) return;
-    transfer.state_ = State::idle;
-    Peer& peer = *peers_[static_cast<std::size_t>(transfer.peer_)];
-    if (transfer.is_send_) {
-      peer.sends.erase(transfer.number_);
-      const bool has_not_begun = peer.small.channel.disown(&transfer);
-      static_cast<void>(peer.bulk.channel.disown(&transfer));
-      if (has_not_begun && transfer.is_eager_) peer.eager_in_use -= std::min(peer.eager_in_use, transfer.size_);
-      if (!transfer.is_eager_ && !transfer.is_by_number_)
-        push(peer, Line::small, {{.kind = FrameKind::withdrawal, .number = transfer.number_}});
-      return;
-    }
-    const auto posted = peer.posted.find({transfer.group_, transfer.tag_});
-    if (posted != peer.posted.end()) {
-      std::erase(posted->second, &transfer);
-      if (posted->second.empty()) peer.posted.erase(posted);
-    }
-    if (transfer.number_ != 0 || transfer.is_by_number_) peer.incoming.erase(incoming_key(transfer));
-    peer.withdrawn.erase(&transfer);
-    for (Line* const line : {&peer.small, &peer.bulk}) {
-      if (line->receiving != &transfer) continue;
-      line->channel.stop_storing_at(transfer.data_, transfer.data_ + transfer.size_);
-      line->receiving = nullptr;
-    }
-    for (auto& [key, list] : peer.early) {
-      for (EarlyTransfer& early : list) {
-        if (early.receiver == &transfer) early.receiver = nullptr;
-      }
-    }
+    if (transfer.state_ == State::pending) transfers_with(transfer.peer_).cancel(transfer);
   }
 
   /// There was no memory to cancel `transfer`.
@@ -278,46 +169,31 @@ class TcpNetwork::Implementation {
   std::optional<Loss> loss_of(int peer, std::uint64_t group) const {
     const Peer& lost = *peers_[static_cast<std::size_t>(peer)];
     if (lost.why.empty()) return std::nullopt;
-    const auto found = messages_.find(group);
-    const bool has_message =
-        found != messages_.end() && std::any_of(found->second.begin(), found->second.end(),
-                                                [peer](const Message& message) { return message.peer == peer; });
-    return has_message ? std::nullopt : std::optional(Loss{lost.why, lost.has_left});
+    return groups_.has_message_of(peer, group) ? std::nullopt : std::optional(Loss{lost.why, lost.has_left});
   }
 
  private:
   struct Peer;
 
-  /// A transfer that has come, or was announced, before this process receives it.
-  struct EarlyTransfer {
-    FrameHeader header;
-    std::vector<std::byte> bytes;     // of an eager one
-    bool is_whole = false;            // all bytes have come
-    TcpTransfer* receiver = nullptr;  // of an eager one of which some bytes are missing
-  };
-
   /// One of the two connections to a peer.
   struct Line final : FrameHandler {
-    enum Number : std::uint64_t { small = 0, bulk = 1 };
-
-    Line(Implementation& of_network, Peer& of_peer, Number of_line)
-        : network(of_network), peer(of_peer), number(of_line) {
-      fault.reserve(most_text);
-    }
+    Line(Peer& of_peer, TcpLine of_line) : peer(of_peer), number(of_line) { fault.reserve(most_text); }
     ~Line() override { end_dial(); }
 
-    std::byte* begin(const FrameHeader& header) override { return network.begin_frame(*this, header); }
-    void end(const FrameHeader& header) override { network.end_frame(*this, header); }
-    void left(const OutgoingFrame& frame) override { network.frame_has_left(*this, frame); }
+    std::byte* begin(const FrameHeader& header) override { return peer.transfers.begin_frame(number, header, fault); }
+    void end(const FrameHeader& header) override {
+      peer.transfers.end_frame(number, header, fault);
+      has_farewell = has_farewell || header.kind == FrameKind::farewell;
+    }
+    void left(const OutgoingFrame& frame) override { peer.transfers.frame_has_left(number, frame); }
     void end_dial() noexcept {
       if (dial_socket >= 0) ::close(dial_socket);
       dial_socket = -1;
       handshake.reset();
     }
 
-    Implementation& network;
     Peer& peer;
-    const Number number;
+    const TcpLine number;
     TcpChannel channel;
     bool awaits_room = false;  // whether epoll tells when the socket takes more
     bool has_farewell = false;
@@ -331,47 +207,34 @@ class TcpNetwork::Implementation {
     std::size_t next_address = 0;
     std::optional<Clock::time_point> dial_at;  // the next attempt; while there is a dial_socket: its end
     std::chrono::milliseconds pause{20};
-
-    // the frame that comes now
-    TcpTransfer* receiving = nullptr;
-    std::vector<std::byte> message;
-    std::list<EarlyTransfer>* early_list = nullptr;
   };
 
-  using Key = std::pair<std::uint64_t, std::uint64_t>;  // group and tag
-
-  struct Peer {
-    Peer(Implementation& network, int of_index, const TcpIdentity& of_process, const SipHashKey& of_pair)
-        : index(of_index),
-          identity(of_process),
-          key(of_pair),
-          small(network, *this, Line::small),
-          bulk(network, *this, Line::bulk) {
+  struct Peer final : TcpConnections {
+    Peer(Implementation& of_network, int of_index, const TcpIdentity& of_process, const SipHashKey& of_pair)
+        : network(of_network), index(of_index), identity(of_process), key(of_pair) {
       why.reserve(most_text);
       why_ending.reserve(most_text);
     }
 
-    [[nodiscard]] Line& line(std::uint64_t number) noexcept { return number == Line::small ? small : bulk; }
+    [[nodiscard]] Line& line(TcpLine number) noexcept { return number == TcpLine::small ? small : bulk; }
+    TcpChannel& channel(TcpLine number) noexcept override { return line(number).channel; }
+    void push(TcpLine number, OutgoingFrame&& frame) override { network.push(*this, number, std::move(frame)); }
+    bool are_ending() const noexcept override { return is_ending; }
+    void lose(std::string_view text) override { network.lose(*this, text); }
 
+    Implementation& network;
     const int index;
     const TcpIdentity identity;
     const SipHashKey key;
-    Line small;
-    Line bulk;
+    Line small{*this, TcpLine::small};
+    Line bulk{*this, TcpLine::bulk};
+    TcpTransfers transfers{index, network.groups_, *this};
     std::string why;                                 // the connections have ended; empty if not
     bool is_ending = false;                          // one has, and the other one may still bring data
     std::string why_ending;                          // of the first that has ended
     bool has_left = false;                           // the other process has said that it ends its connections
     Clock::time_point end_at;                        // while it is ending: when nothing is awaited any more
     std::optional<Clock::time_point> refused_since;  // the system refuses connections to it
-    std::uint64_t last_number = 0;
-    std::size_t eager_in_use = 0;                           // bytes that the other side has not taken
-    std::size_t taken = 0;                                  // bytes that this side has taken, and has not told
-    std::unordered_map<std::uint64_t, TcpTransfer*> sends;  // by number
-    std::map<Key, TcpTransfer*> incoming;                   // see incoming_key
-    std::unordered_set<TcpTransfer*> withdrawn;             // receives whose data does not come any more
-    std::map<Key, std::deque<TcpTransfer*>> posted;
-    std::map<Key, std::list<EarlyTransfer>> early;
   };
 
   /// A connection whose other side has not proved yet who it is.
@@ -393,7 +256,7 @@ class TcpNetwork::Implementation {
   static constexpr std::uint64_t listener_key = 0;
   static constexpr std::uint64_t first_stranger_key = std::uint64_t{1} << 32;
   [[nodiscard]] static std::uint64_t key_of_line(const Line& line) noexcept {
-    return 1 + 2 * static_cast<std::uint64_t>(line.peer.index) + line.number;
+    return 1 + 2 * static_cast<std::uint64_t>(line.peer.index) + static_cast<std::uint64_t>(line.number);
   }
 
   // ---- sockets
@@ -461,7 +324,7 @@ class TcpNetwork::Implementation {
     if (key == listener_key) return accept_all();
     if (key >= first_stranger_key) return meet_stranger(key);
     Peer& peer = *peers_[(key - 1) / 2];
-    Line& line = peer.line((key - 1) % 2);
+    Line& line = peer.line(static_cast<TcpLine>((key - 1) % 2));
     if (line.dial_socket >= 0) return go_on_dialing(line);
     if (!line.channel.is_open()) return;
     if ((event.events & EPOLLOUT) != 0) flush(line);
@@ -517,8 +380,10 @@ class TcpNetwork::Implementation {
       stranger.awaits_identity = known == by_id_.end();
       if (stranger.awaits_identity) return true;  // this process may learn of it soon
       Peer& peer = *peers_[static_cast<std::size_t>(known->second)];
-      if (greeting.line > Line::bulk || !may_accept(peer, peer.line(greeting.line))) return false;
-      stranger.line = &peer.line(greeting.line);
+      if (greeting.line >= tcp_lines.size()) return false;
+      Line& line = peer.line(static_cast<TcpLine>(greeting.line));
+      if (!may_accept(peer, line)) return false;
+      stranger.line = &line;
       if (identity_.id > peer.identity.id) stranger.line->end_dial();
       stranger.handshake.use(peer.key);
     }
@@ -534,7 +399,7 @@ class TcpNetwork::Implementation {
 
   // ---- connections that this process makes
 
-  void push(Peer& peer, typename Line::Number number, OutgoingFrame&& frame) {
+  void push(Peer& peer, TcpLine number, OutgoingFrame&& frame) {
     if (peer.is_ending) return;
     Line& line = peer.line(number);
     line.channel.push(std::move(frame));
@@ -579,7 +444,7 @@ class TcpNetwork::Implementation {
     line.dial_socket = made;
     line.is_connected = false;
     line.dial_at = Clock::now() + time_of_connect;
-    line.handshake.emplace(identity_.id, line.peer.identity.id, line.number, line.peer.key);
+    line.handshake.emplace(identity_.id, line.peer.identity.id, static_cast<std::uint64_t>(line.number), line.peer.key);
     if (!watch(made, EPOLLIN | EPOLLOUT, key_of_line(line))) try_later(line);
   }
 
@@ -723,7 +588,7 @@ class TcpNetwork::Implementation {
 
   /// One of the connections to `peer` has ended. The other one brings what is still on its way.
   void end_if_over(Peer& peer) {
-    const bool awaits_data = peer.bulk.channel.is_open() && !peer.incoming.empty();
+    const bool awaits_data = peer.bulk.channel.is_open() && peer.transfers.await_data();
     if (!peer.small.channel.is_open() && !awaits_data) lose(peer, peer.why_ending);
   }
 
@@ -741,256 +606,12 @@ class TcpNetwork::Implementation {
 
   void close(Line& line) {
     if (line.channel.is_open()) --open_lines_;
-    // a transfer that was announced is in `incoming`, and fails with its peer; an eager one is in no list any more
-    if (line.receiving != nullptr && line.receiving->number_ == 0 && !line.receiving->is_by_number_)
-      line.receiving->state_ = State::failed;
+    line.peer.transfers.line_has_ended(line.number);
     line.channel.close();
     line.end_dial();
     line.dial_at.reset();
-    line.receiving = nullptr;
-    line.early_list = nullptr;
     line.awaits_room = false;
     line.send_error = 0;
-  }
-
-  std::byte* begin_frame(Line& line, const FrameHeader& header) {
-    line.receiving = nullptr;
-    line.early_list = nullptr;
-    switch (header.kind) {
-      case FrameKind::message: line.message.resize(header.bytes); return line.message.data();
-      case FrameKind::eager: return begin_eager(line, header);
-      case FrameKind::data: {
-        const auto found = line.peer.incoming.find({header.group, header.number});
-        if (found == line.peer.incoming.end()) return nullptr;
-        TcpTransfer& transfer = *found->second;
-        if (header.size != transfer.moved_ || header.bytes > transfer.size_ - transfer.moved_) {
-          line.fault = "it has sent data beyond the end of a transfer";
-          return nullptr;
-        }
-        line.receiving = &transfer;
-        return transfer.data_ + transfer.moved_;
-      }
-      default: return nullptr;
-    }
-  }
-
-  std::byte* begin_eager(Line& line, const FrameHeader& header) {
-    if (is_dead(header)) return nullptr;
-    if (TcpTransfer* const transfer = take_posted(line, header)) {
-      line.receiving = transfer;
-      return transfer->data_;
-    }
-    if (!line.fault.empty()) return nullptr;
-    auto& list = line.peer.early[{header.group, header.tag}];
-    list.push_back({header, std::vector<std::byte>(header.bytes)});
-    line.early_list = &list;
-    return list.back().bytes.data();
-  }
-
-  void end_frame(Line& line, const FrameHeader& header) {
-    Peer& peer = line.peer;
-    switch (header.kind) {
-      case FrameKind::message:
-        if (!closed_.contains(header.group))
-          messages_[header.group].push_back({peer.index, std::exchange(line.message, {})});
-        break;
-      case FrameKind::eager: end_eager(line, header); break;
-      case FrameKind::request:
-        if (is_dead(header)) break;
-        if (TcpTransfer* const transfer = take_posted(line, header)) {
-          grant(peer, header.number, *transfer);
-        } else if (line.fault.empty()) {
-          peer.early[{header.group, header.tag}].push_back({header, {}, true});
-        }
-        break;
-      case FrameKind::grant: {
-        const auto found = peer.sends.find(header.number);
-        if (found != peer.sends.end()) push(peer, Line::bulk, next_part(*found->second));  // else it was cancelled
-        break;
-      }
-      case FrameKind::data:
-        if (line.receiving != nullptr) {
-          line.receiving->moved_ += header.bytes;
-          if (line.receiving->moved_ == line.receiving->size_) {
-            peer.incoming.erase({header.group, header.number});
-            line.receiving->state_ = State::done;
-          }
-        }
-        break;
-      case FrameKind::withdrawal: end_withdrawn(peer, header.number); break;
-      case FrameKind::credit: peer.eager_in_use -= std::min<std::size_t>(peer.eager_in_use, header.size); break;
-      case FrameKind::farewell: line.has_farewell = true; break;
-    }
-    line.receiving = nullptr;
-  }
-
-  void end_eager(Line& line, const FrameHeader& header) {
-    Peer& peer = line.peer;
-    if (line.early_list != nullptr) {
-      EarlyTransfer& early = line.early_list->back();
-      early.is_whole = true;
-      if (early.receiver == nullptr) return;
-      deliver(early, *early.receiver);
-      line.early_list->pop_back();
-      if (line.early_list->empty()) peer.early.erase({header.group, header.tag});
-    } else if (line.receiving != nullptr) {
-      line.receiving->moved_ = line.receiving->size_;
-      line.receiving->state_ = State::done;
-    }
-    count_taken(peer, header.bytes);
-  }
-
-  /// The receiver of the next transfer with the group and tag of `header`; null if there is none yet.
-  TcpTransfer* take_posted(Line& line, const FrameHeader& header) {
-    const auto found = line.peer.posted.find({header.group, header.tag});
-    if (found == line.peer.posted.end()) return nullptr;
-    TcpTransfer* const transfer = found->second.front();
-    if (transfer->size_ != header.size || (header.kind == FrameKind::eager && header.bytes != header.size)) {
-      line.fault = fmt::format("it has sent {} bytes where {} were expected", header.size, transfer->size_);
-      return nullptr;
-    }
-    found->second.pop_front();
-    if (found->second.empty()) line.peer.posted.erase(found);
-    return transfer;
-  }
-
-  void take_early(Peer& peer, std::map<Key, std::list<EarlyTransfer>>::iterator list,
-                  std::list<EarlyTransfer>::iterator early, TcpTransfer& transfer) {
-    const FrameHeader header = early->header;
-    const bool is_right = header.size == transfer.size_;
-    if (is_right && !early->is_whole) {
-      early->receiver = &transfer;
-      return;
-    }
-    const bool is_announced = header.kind == FrameKind::request;
-    if (is_right && !is_announced) deliver(*early, transfer);
-    // erased first: what follows may lose the peer, which changes the lists
-    const bool is_whole = early->is_whole;
-    if (is_whole) list->second.erase(early);
-    if (list->second.empty()) peer.early.erase(list);
-    if (!is_right) {
-      transfer.state_ = State::failed;
-      lose(peer, fmt::format("it has sent {} bytes where {} were expected", header.size, transfer.size_));
-    } else if (!is_announced) {
-      count_taken(peer, header.bytes);
-    } else if (peer.is_ending) {
-      transfer.state_ = State::failed;
-    } else {
-      grant(peer, header.number, transfer);
-    }
-  }
-
-  static void deliver(const EarlyTransfer& early, TcpTransfer& transfer) {
-    if (!early.bytes.empty()) std::memcpy(transfer.data_, early.bytes.data(), early.bytes.size());
-    transfer.moved_ = transfer.size_;
-    transfer.state_ = State::done;
-  }
-
-  void grant(Peer& peer, std::uint64_t number, TcpTransfer& transfer) {
-    transfer.number_ = number;
-    try {
-      peer.incoming[incoming_key(transfer)] = &transfer;
-    } catch (const std::bad_alloc&) {  // it is in no list any more, and the connection ends
-      transfer.state_ = State::failed;
-      throw;
-    }
-    push(peer, Line::small, {{.kind = FrameKind::grant, .number = number}});
-  }
-
-  /// Group and number of transfers by number; 0 and the sender's number of others, which were granted.
-  [[nodiscard]] static Key incoming_key(const TcpTransfer& transfer) noexcept {
-    return transfer.is_by_number_ ? Key{transfer.group_, transfer.tag_} : Key{0, transfer.number_};
-  }
-
-  [[nodiscard]] static OutgoingFrame next_part(const TcpTransfer& transfer) {
-    const std::size_t bytes = std::min(part_bytes, transfer.size_ - transfer.moved_);
-    const Key key = incoming_key(transfer);
-    return {{.kind = FrameKind::data,
-             .bytes = static_cast<std::uint32_t>(bytes),
-             .group = key.first,
-             .number = key.second,
-             .size = transfer.moved_},
-            transfer.data_ + transfer.moved_,
-            &transfer};
-  }
-
-  /// Called while the channel sends, which goes on with what is pushed here.
-  void frame_has_left(Line& line, const OutgoingFrame& frame) {
-    auto& transfer = *static_cast<TcpTransfer*>(const_cast<void*>(frame.owner));  // the owner of a frame is a transfer
-    transfer.moved_ += frame.header.bytes;
-    if (transfer.moved_ < transfer.size_) return line.channel.push(next_part(transfer));
-    line.peer.sends.erase(transfer.number_);
-    transfer.state_ = State::done;
-  }
-
-  void end_withdrawn(Peer& peer, std::uint64_t number) {
-    for (auto list = peer.early.begin(); list != peer.early.end(); ++list) {
-      const auto found = std::find_if(list->second.begin(), list->second.end(), [number](const EarlyTransfer& early) {
-        return early.header.kind == FrameKind::request && early.header.number == number;
-      });
-      if (found == list->second.end()) continue;
-      list->second.erase(found);
-      if (list->second.empty()) peer.early.erase(list);
-      return;
-    }
-    const auto incoming = peer.incoming.find({0, number});
-    if (incoming == peer.incoming.end()) return;
-    // it stays pending: the other side says elsewhere why
-    TcpTransfer* const transfer = incoming->second;
-    if (peer.bulk.receiving == transfer) {
-      peer.bulk.receiving = nullptr;
-      peer.bulk.channel.stop_storing_at(transfer->data_, transfer->data_ + transfer->size_);
-    }
-    peer.incoming.erase(incoming);
-    peer.withdrawn.insert(transfer);
-  }
-
-  void count_taken(Peer& peer, std::size_t bytes) {
-    peer.taken += bytes;
-    if (peer.taken < eager_window / 4 || !peer.why.empty()) return;
-    push(peer, Line::small, {{.kind = FrameKind::credit, .size = std::exchange(peer.taken, 0)}});
-  }
-
-  [[nodiscard]] bool is_dead(const FrameHeader& header) const {
-    if (closed_.contains(header.group)) return true;
-    const auto first = first_tags_.find(header.group);
-    return first != first_tags_.end() && header.tag < first->second;
-  }
-
-  template <class Predicate>
-  void forget_early(Peer& peer, const Predicate& is_dead) {
-    std::size_t bytes = 0;
-    for (auto list = peer.early.begin(); list != peer.early.end();) {
-      if (list->second.empty() || !is_dead(list->second.front().header)) {
-        ++list;
-        continue;
-      }
-      // the payload of the last one may be coming
-      for (Line* const line : {&peer.small, &peer.bulk}) {
-        if (line->early_list != &list->second) continue;
-        const std::vector<std::byte>& last = list->second.back().bytes;
-        line->channel.stop_storing_at(last.data(), last.data() + last.size());
-        line->early_list = nullptr;
-      }
-      for (const EarlyTransfer& early : list->second) bytes += early.is_whole ? early.bytes.size() : 0;
-      list = peer.early.erase(list);
-    }
-    if (bytes > 0) count_taken(peer, bytes);
-  }
-
-  static void begin(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag, std::byte* data,
-                    std::size_t size) {
-    LOCKSTEP_CHECK(transfer.state_ != State::pending);
-    transfer.state_ = State::pending;
-    transfer.peer_ = peer;
-    transfer.group_ = group;
-    transfer.tag_ = tag;
-    transfer.number_ = 0;
-    transfer.data_ = data;
-    transfer.size_ = size;
-    transfer.moved_ = 0;
-    transfer.is_eager_ = false;
-    transfer.is_by_number_ = false;
   }
 
   /// Allocates nothing if `why` is short.
@@ -999,30 +620,8 @@ class TcpNetwork::Implementation {
     peer.why = why.empty() ? no_memory_text : why;
     peer.is_ending = true;
     lost_peers_.fetch_add(1, std::memory_order_relaxed);
-    for (Line* const line : {&peer.small, &peer.bulk}) {
-      if (line->receiving != nullptr) line->receiving->state_ = State::failed;
-      close(*line);
-    }
-    for (const auto& [number, transfer] : peer.sends) transfer->state_ = State::failed;
-    for (const auto& [number, transfer] : peer.incoming) transfer->state_ = State::failed;
-    for (TcpTransfer* const transfer : peer.withdrawn) transfer->state_ = State::failed;
-    for (const auto& [key, list] : peer.posted) {
-      for (TcpTransfer* const transfer : list) transfer->state_ = State::failed;
-    }
-    peer.sends.clear();
-    peer.incoming.clear();
-    peer.withdrawn.clear();
-    peer.posted.clear();
-    // what has come as a whole can still be received
-    for (auto list = peer.early.begin(); list != peer.early.end();) {
-      for (const EarlyTransfer& early : list->second) {
-        if (early.receiver != nullptr) early.receiver->state_ = State::failed;
-      }
-      list->second.remove_if([](const EarlyTransfer& early) {
-        return !early.is_whole || early.header.kind == FrameKind::request || early.receiver != nullptr;
-      });
-      list = list->second.empty() ? peer.early.erase(list) : std::next(list);
-    }
+    for (Line* const line : {&peer.small, &peer.bulk}) close(*line);
+    peer.transfers.fail_all();
   }
 
   // ---- the thread that sends what has not left
@@ -1112,10 +711,7 @@ class TcpNetwork::Implementation {
   std::uint64_t last_stranger_key_ = first_stranger_key;
   std::size_t open_lines_ = 0;
   Clock::time_point next_look_{};
-  std::unordered_map<std::uint64_t, std::deque<Message>> messages_;  // by group
-  std::unordered_map<std::uint64_t, std::uint64_t> first_tags_;      // by group
-  std::unordered_set<std::uint64_t> closed_;                         // groups
-  std::deque<std::uint64_t> closed_in_order_;
+  TcpGroups groups_;
   std::atomic<std::size_t> lost_peers_{0};
   std::thread helper_;
   std::condition_variable helper_calls_;
@@ -1210,22 +806,22 @@ void TcpNetwork::close_group(std::uint64_t group) {
 void TcpNetwork::send(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag,
                       std::span<const std::byte> data) {
   const MutexLock lock(implementation_->mutex());
-  implementation_->send(transfer, peer, group, tag, data);
+  implementation_->transfers_with(peer).send(transfer, group, tag, data);
 }
 void TcpNetwork::receive(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t tag,
                          std::span<std::byte> data) {
   const MutexLock lock(implementation_->mutex());
-  implementation_->receive(transfer, peer, group, tag, data);
+  implementation_->transfers_with(peer).receive(transfer, group, tag, data);
 }
 void TcpNetwork::send_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
                                 std::span<const std::byte> data) {
   const MutexLock lock(implementation_->mutex());
-  implementation_->send_by_number(transfer, peer, group, number, data);
+  implementation_->transfers_with(peer).send_by_number(transfer, group, number, data);
 }
 void TcpNetwork::receive_by_number(TcpTransfer& transfer, int peer, std::uint64_t group, std::uint64_t number,
                                    std::span<std::byte> data) {
   const MutexLock lock(implementation_->mutex());
-  implementation_->receive_by_number(transfer, peer, group, number, data);
+  implementation_->transfers_with(peer).receive_by_number(transfer, group, number, data);
 }
 TcpTransfer::State TcpNetwork::state(const TcpTransfer& transfer) {
   const MutexLock lock(implementation_->mutex());

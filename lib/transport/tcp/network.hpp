@@ -5,10 +5,10 @@
 // of a process share one network.
 //
 // Two processes have two connections, made when they are needed first: one for small frames, by whose end each learns
-// of the end of the other, and one for bulk data. A transfer of at most `eager_bytes` goes with its header; a larger
-// one is announced, and its data follows in parts when the receiver waits for it. Transfers from one process to another
-// match in order if their group and tag are equal. The data of a transfer by number is sent at once: its receiver waits
-// for it already.
+// of the end of the other, and one for bulk data. A transfer of at most `TcpTransfers::eager_bytes` goes with its
+// header; a larger one is announced, and its data follows in parts when the receiver waits for it. Transfers from one
+// process to another match in order if their group and tag are equal. The data of a transfer by number is sent at once:
+// its receiver waits for it already.
 //
 // A process that ends, or a connection that does, fails the transfers with that process. That is a suspicion: the other
 // process may live. No connection is made again.
@@ -17,7 +17,7 @@
 
 #include "base/mutex.hpp"
 #include "transport/tcp/address.hpp"
-#include "transport/tcp/channel.hpp"
+#include "transport/tcp/transfers.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -35,30 +35,6 @@
 
 namespace lockstep::detail {
 
-/// One end of a transfer in progress. Its owner keeps it at its place until it is not pending any more.
-class TcpTransfer {
- public:
-  enum class State : std::uint8_t { idle, pending, done, failed };
-
-  TcpTransfer() = default;
-  TcpTransfer(const TcpTransfer&) = delete;
-  TcpTransfer& operator=(const TcpTransfer&) = delete;
-
- private:
-  friend class TcpNetwork;
-  bool is_send_ = false;
-  State state_ = State::idle;
-  int peer_ = -1;
-  std::uint64_t group_ = 0;
-  std::uint64_t tag_ = 0;
-  std::uint64_t number_ = 0;  // of the sender, once it is known
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-  std::size_t moved_ = 0;  // bytes that have left this rank or have come
-  bool is_eager_ = false;
-  bool is_by_number_ = false;  // `tag_` is the number
-};
-
 struct TcpOptions {
   std::string interface;         ///< see own_addresses
   std::uint16_t first_port = 0;  ///< range of ports to listen on; 0: any port
@@ -75,10 +51,6 @@ struct TcpOptions {
 /// no function any more.
 class TcpNetwork {
  public:
-  static constexpr std::size_t eager_bytes = std::size_t{128} << 10;
-  /// Bytes of eager transfers to one process that its ranks have not taken yet; transfers beyond are announced.
-  static constexpr std::size_t eager_window = std::size_t{1} << 20;
-  static constexpr std::size_t part_bytes = std::size_t{512} << 10;
   /// Connections whose other side has not proved yet that it belongs to the job; if there are more, the oldest is
   /// closed.
   static constexpr std::size_t most_strangers = 64;
@@ -106,10 +78,7 @@ class TcpNetwork {
   void post(int peer, std::uint64_t group, std::span<const std::byte> message);
   /// Whether all that was posted to `peer` has left this process.
   [[nodiscard]] bool has_left(int peer);
-  struct Message {
-    int peer;
-    std::vector<std::byte> bytes;
-  };
+  using Message = TcpMessage;
   /// The next message to `group`; none if none has come.
   [[nodiscard]] std::optional<Message> poll(std::uint64_t group);
   /// Forgets all that has come for `group`, and all that will come.

@@ -71,7 +71,9 @@ class ContextOperation final : public detail::Operation {
   void start(detail::Transport&, detail::Workspace&) override { group_->start_context(); }
   bool advance(detail::Transport&, detail::Workspace&) override { return group_->test_context(); }
   std::vector<int> awaited_ranks() const override { return {}; }
-  std::string_view awaited() const override { return "MPI_Comm_idup is not complete"; }
+  std::string_view awaited() const override {
+    return "MPI_Comm_idup, or the choice between MPI and TCP, is not complete";
+  }
   bool abandon(detail::Transport&) noexcept override {
     group_->abandon_context();
     return false;  // the messages of MPI_Comm_idup do not disturb the communicator's messages

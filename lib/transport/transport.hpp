@@ -71,9 +71,11 @@ struct Introduction {
   std::int32_t leader = -1;  ///< leader of the node, as a rank of the job; -1 if unknown; unused if there is a parent
   TransportSetting transport = TransportSetting::mpi;  ///< that the rank wants between nodes
   TransportChoice chosen = TransportChoice::none;      ///< by an earlier communicator of the rank, with `automatic`
+  std::uint64_t choice = 0;                            ///< identifies the communicator that has chosen
   ProcessId process;
   AllowedCpus processors;
   NodeIntroduction node;
+  std::uint64_t offers_memory = 0;  ///< 1 if it offers memory to the ranks of its node
   std::uint64_t token = 0;  ///< unless it uses MPI: random; that of the lowest rank of a group identifies the group
 };
 static_assert(std::is_trivially_copyable_v<Introduction>);

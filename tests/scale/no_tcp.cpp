@@ -8,6 +8,7 @@
 #include "transport/mpi/transport_trial.hpp"
 #include "transport/tcp/network.hpp"
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <utility>
@@ -30,8 +31,8 @@ int TcpNetwork::learn(const TcpIdentity&) { refuse(); }
 
 struct TransportTrial::Memory {};
 TransportTrial::TransportTrial(MPI_Comm comm, int size, Pair pair, std::shared_ptr<TcpNetwork> network,
-                               std::uint64_t group)
-    : comm_(comm), size_(size), pair_(pair), network_(std::move(network)), group_(group) {
+                               std::uint64_t group, std::chrono::milliseconds time)
+    : comm_(comm), size_(size), pair_(pair), network_(std::move(network)), group_(group), time_of_tcp_(time) {
   refuse();
 }
 TransportTrial::~TransportTrial() = default;

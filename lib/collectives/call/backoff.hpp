@@ -51,6 +51,8 @@ class Backoff {
     return true;
   }
 
+  [[nodiscard]] bool has_yielded() const noexcept { return pauses_ > spins_; }
+
   /// Whether `pause` would sleep.
   [[nodiscard]] bool sleeps_next() const noexcept { return pauses_ >= spins_ + yields_; }
 

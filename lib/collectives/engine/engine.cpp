@@ -37,6 +37,8 @@ constexpr std::chrono::milliseconds answer_interval(50);
 
 /// A rank that begins an operation longer than this time after the previous one may be late: another rank may have
 /// aborted the operation.
+constexpr unsigned waits_before_drive = 16;
+constexpr unsigned waits_of_a_yield = 3;  // for which a wait counts in addition, if the thread has yielded
 constexpr std::chrono::milliseconds time_of_late_ranks(1);
 
 /// Returns a high number if each replica on the processors of this rank can have a processor of its own.
@@ -483,6 +485,7 @@ bool Engine::await_message(const PairOperation& message, AwaitedMessage awaited)
     if (!backoff.pause_briefly(Backoff::few_yields)) return false;
   }
   const MutexLock lock(mutex_);
+  if (backoff.has_yielded()) waits_at_once_ += waits_of_a_yield;  // other operations have waited, too
   return completes_message(message);
 }
 
@@ -525,8 +528,9 @@ bool Engine::await_collective(const Operation& operation) {
 /// While a thread waits, the progress thread does not drive the engine. Therefore every 16th wait that has not driven
 /// it does so, so that other operations make progress.
 void Engine::drive_sometimes() {
-  constexpr unsigned waits_before_drive = 16;
-  if (++waits_at_once_ % waits_before_drive == 0 && this_thread_may_call()) drive();
+  if (++waits_at_once_ < waits_before_drive || !this_thread_may_call()) return;
+  waits_at_once_ = 0;
+  drive();
 }
 
 bool Engine::wait_for_streams(Operation& operation) {

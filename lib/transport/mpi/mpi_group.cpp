@@ -47,31 +47,30 @@ void report_no_group(const std::string& why) {
   log_warning("ranks of this node communicate by messages, because they cannot share memory: {}", why);
 }
 
-/// What an earlier communicator has chosen between nodes: later ones do the same.
+/// What the last communicator that has measured has chosen between nodes.
 class ChoiceOfProcess {
  public:
+  struct Choice {
+    TransportChoice transport = TransportChoice::none;
+    std::uint64_t group = 0;  // of the communicator
+    std::shared_ptr<const std::string> why = {};
+  };
   static ChoiceOfProcess& get() {
     static NeverDestroyed<ChoiceOfProcess> choice;
     return *choice;
   }
-  [[nodiscard]] TransportChoice choice() {
+  [[nodiscard]] Choice choice() {
     const MutexLock lock(mutex_);
     return choice_;
   }
-  /// The first choice stays. Returns why `choice` was made.
-  std::shared_ptr<const std::string> keep(TransportChoice choice, std::string why) {
+  void keep(Choice choice) {
     const MutexLock lock(mutex_);
-    if (choice_ == choice) return why_;
-    auto text = std::make_shared<const std::string>(std::move(why));
-    if (choice_ != TransportChoice::none) return text;
-    choice_ = choice;
-    return why_ = std::move(text);
+    choice_ = std::move(choice);
   }
 
  private:
   Mutex mutex_;
-  TransportChoice choice_ LOCKSTEP_GUARDED_BY(mutex_) = TransportChoice::none;
-  std::shared_ptr<const std::string> why_ LOCKSTEP_GUARDED_BY(mutex_);
+  Choice choice_ LOCKSTEP_GUARDED_BY(mutex_);
 };
 
 std::string_view name_of(TransportSetting setting) {
@@ -111,14 +110,17 @@ std::unique_ptr<MpiGroup> MpiGroup::first_of(MpiRanks ranks, int leader) {
 }
 
 Introduction MpiGroup::introduction() const {
+  const ChoiceOfProcess::Choice choice = ChoiceOfProcess::get().choice();
   return {next_transport_number(),
           parent_.context->duplicates(),
           leader_,
           parent_.transport,
-          ChoiceOfProcess::get().choice(),
+          choice.transport,
+          choice.group,
           id_of_this_process(),
           allowed_cpus(),
           offer_.introduction(),
+          parent_.share_memory ? 1U : 0U,
           parent_.transport != TransportSetting::mpi ? TcpNetwork::new_token() : 0};
 }
 
@@ -155,23 +157,36 @@ void MpiGroup::agree_on_transport(std::span<const Introduction> all) {
   if (ranks_.transport == TransportSetting::mpi || tcp_error_) return;
   ranks_.network = parent_.network;
   ranks_.group_id = introduction_of(0).token;
-  for (int rank = 0; rank < ranks_.size() && ranks_.transport == TransportSetting::automatic; ++rank) {
-    const TransportChoice chosen = introduction_of(rank).chosen;
-    if (chosen != TransportChoice::none)
-      choose(chosen, fmt::format("an earlier communicator of rank {} has chosen it", rank));
+  if (ranks_.transport == TransportSetting::automatic) {
+    bool all_offer_memory = true;
+    bool have_chosen = introduction_of(0).chosen != TransportChoice::none;
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      all_offer_memory = all_offer_memory && introduction_of(rank).offers_memory != 0;
+      have_chosen = have_chosen && introduction_of(rank).choice == introduction_of(0).choice;
+    }
+    const bool needs_none = ranks_.nodes() == 1 && (all_offer_memory || ranks_.size() == 1);
+    if (needs_none) {
+      ranks_.transport = TransportSetting::mpi;
+    } else if (have_chosen) {  // in one communicator with all ranks of this one
+      use(introduction_of(0).chosen, ChoiceOfProcess::get().choice().why);
+    }
   }
-  const bool shares_all = ranks_.nodes() == 1 && (ranks_.share_memory || ranks_.size() == 1);
-  if (ranks_.transport == TransportSetting::automatic && shares_all) ranks_.transport = TransportSetting::mpi;
   if (parent_.peers.empty()) return;  // `learn_peers` will be called
   for (const int member : members_) ranks_.peers.push_back(parent_.peers[static_cast<std::size_t>(member)]);
 }
 
-void MpiGroup::choose(TransportChoice choice, std::string why) {
+void MpiGroup::use(TransportChoice choice, std::shared_ptr<const std::string> why) {
   ranks_.transport = choice == TransportChoice::tcp ? TransportSetting::tcp : TransportSetting::mpi;
-  ranks_.why_chosen = ChoiceOfProcess::get().keep(choice, std::move(why));
+  ranks_.why_chosen = std::move(why);
   if (choice == TransportChoice::tcp) return;
   ranks_.network.reset();
   ranks_.peers.clear();
+}
+
+void MpiGroup::choose(TransportChoice choice, std::string why) {
+  auto text = std::make_shared<const std::string>(std::move(why));
+  ChoiceOfProcess::get().keep({choice, ranks_.group_id, text});
+  use(choice, std::move(text));
 }
 
 TcpIdentity MpiGroup::identity() const { return parent_.network ? parent_.network->identity() : TcpIdentity(); }
@@ -214,7 +229,7 @@ bool MpiGroup::test_trial() {
   if (ranks_.transport != TransportSetting::automatic || tcp_error_) return true;
   if (!trial_) {
     trial_ = std::make_unique<TransportTrial>(ranks_.context->comm(), ranks_.size(), pair(), ranks_.network,
-                                              ranks_.group_id + 1);
+                                              ranks_.group_id + 1, ranks_.time_to_connect);
   }
   if (!trial_->test()) return false;
   TrialVerdict verdict = verdict_on(trial_->results());
@@ -234,6 +249,7 @@ void MpiGroup::choose_context(std::span<const int> members) {
   ranks_.segment_bytes = parent_.segment_bytes;
   ranks_.transport = parent_.transport;
   ranks_.why_chosen = parent_.why_chosen;
+  ranks_.time_to_connect = parent_.time_to_connect;
   ranks_.job_ranks = parent_.job_ranks;
   needs_context_ = parent_.is_job;
   ranks_.slot = needs_context_ || is_first_ ? 0 : 1;  // 1 stands for a slot that `vote` chooses

@@ -17,6 +17,7 @@
 #include "transport/tcp/network.hpp"
 #include "transport/transport.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,7 @@ struct MpiRanks {
   std::shared_ptr<const std::vector<int>> job_ranks = {};  ///< of the ranks of `context`; may be null with MPI
   TransportSetting transport = TransportSetting::mpi;      ///< between nodes
   std::shared_ptr<const std::string> why_chosen = {};      ///< see Transport::why_chosen; null: no choice
+  std::chrono::milliseconds time_to_connect{2000};         ///< over TCP, while the ranks choose
   std::shared_ptr<TcpNetwork> network = {};                ///< null: this rank has none
   std::vector<int> peers = {};                             ///< of the network, by member; empty: not known yet
   std::uint64_t group_id = 0;                              ///< of the group in the network
@@ -91,6 +93,7 @@ class MpiGroup final : public NewGroup {
   void choose_context(std::span<const int> members);
   void agree_on_transport(std::span<const Introduction> all);
   void choose(TransportChoice choice, std::string why);
+  void use(TransportChoice choice, std::shared_ptr<const std::string> why);
   [[nodiscard]] TransportTrial::Pair pair() const;
   void open_memory(std::span<const Introduction> all);
   void decide_memory(std::span<const Vote> votes);

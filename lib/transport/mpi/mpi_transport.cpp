@@ -455,6 +455,8 @@ int leader_in_job(MPI_Comm comm, int rank) {
 /// If this rank cannot use TCP, the creation of groups fails on all ranks, or they choose MPI.
 void connect(const BetweenNodes& between_nodes, MpiRanks& ranks) {
   ranks.transport = between_nodes.transport;
+  // operations fail after half of the silence
+  ranks.time_to_connect = std::min(ranks.time_to_connect, between_nodes.tcp.silence / 8);
   if (ranks.transport == TransportSetting::mpi) return;
   // asked for here, where MPI may be called: later groups are made on any thread
   ranks.job_ranks = std::make_shared<const std::vector<int>>(mpi::ranks_in(ranks.context->comm(), MPI_COMM_WORLD));

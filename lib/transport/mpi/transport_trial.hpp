@@ -19,14 +19,14 @@
 
 namespace lockstep::detail {
 
-/// What one rank has measured: seconds for data there and back, the least of several.
+/// What one rank has measured: nanoseconds for data there and back, the least of several.
 struct TrialResult {
-  double mpi_small = 0;
-  double mpi_large = 0;
-  double tcp_small = 0;
-  double tcp_large = 0;
+  std::uint64_t mpi_small = 0;
+  std::uint64_t mpi_large = 0;
+  std::uint64_t tcp_small = 0;
+  std::uint64_t tcp_large = 0;
   std::uint32_t has_measured = 0;  ///< 1: the times are valid
-  std::uint32_t has_no_tcp = 0;    ///< 1: no connection to the other rank came about, or it has ended
+  std::uint32_t has_no_tcp = 0;    ///< 1: there was no time, or the connection has ended
 };
 
 struct TrialVerdict {
@@ -34,8 +34,9 @@ struct TrialVerdict {
   std::string text;  ///< with what was measured
 };
 
-/// TCP if it takes at most 1.1 of MPI's time: the geometric mean of small and of large data, over all that have
-/// measured. With something better than TCP, MPI takes a fraction. MPI also if any rank had no TCP. `all` is by rank.
+/// TCP if it takes at most 1.1 of MPI's time: the geometric mean of small and of large data, and the median of all that
+/// have measured. With something better than TCP, MPI takes a fraction. MPI also if any rank had no TCP. `all` is by
+/// rank.
 [[nodiscard]] TrialVerdict verdict_on(std::span<const TrialResult> all);
 
 /// Two ranks of different nodes send data to and fro, at the same time as the other pairs: first by messages of MPI,
@@ -45,8 +46,6 @@ class TransportTrial {
  public:
   static constexpr std::size_t small_bytes = 64;
   static constexpr std::size_t large_bytes = std::size_t{256} << 10;
-  /// For which the pair may be busy with TCP, from its first message on.
-  static constexpr std::chrono::milliseconds longest_time_of_tcp{2000};
 
   struct Pair {
     int partner = -1;  ///< the other rank; -1: this rank measures nothing
@@ -54,14 +53,17 @@ class TransportTrial {
     int peer = -1;  ///< of the network
   };
   /// `comm` has the `size` ranks of the new group, and carries no other message. `group` is a number of the network
-  /// that nothing else uses, the same on all ranks. Local.
-  TransportTrial(MPI_Comm comm, int size, Pair pair, std::shared_ptr<TcpNetwork> network, std::uint64_t group);
+  /// that nothing else uses, the same on all ranks. The pair may be busy with TCP for `time_of_tcp`, from its first
+  /// message on. Local.
+  TransportTrial(MPI_Comm comm, int size, Pair pair, std::shared_ptr<TcpNetwork> network, std::uint64_t group,
+                 std::chrono::milliseconds time_of_tcp);
   TransportTrial(const TransportTrial&) = delete;
   TransportTrial& operator=(const TransportTrial&) = delete;
   /// Leaks the memory that MPI may still access.
   ~TransportTrial();
 
-  /// Goes on, for some milliseconds at most. Returns whether the ranks have exchanged their results.
+  /// Goes on, for some milliseconds at most, and not at all if the last call has not got further. Returns whether the
+  /// ranks have exchanged their results.
   [[nodiscard]] bool test();
   /// By rank. Called after `test` has returned true.
   [[nodiscard]] std::vector<TrialResult> results() const;
@@ -74,7 +76,7 @@ class TransportTrial {
     Medium medium;
     std::size_t bytes;
     int rounds;
-    double TrialResult::* result;  // null: for warm-up
+    std::uint64_t TrialResult::* result;  // null: for warm-up
   };
   struct Memory;
 
@@ -92,9 +94,11 @@ class TransportTrial {
   const Pair pair_;
   const std::shared_ptr<TcpNetwork> network_;
   const std::uint64_t group_;
+  const std::chrono::milliseconds time_of_tcp_;
   std::vector<Block> blocks_;
   std::size_t block_ = 0;
   int round_ = 0;
+  bool has_advanced_ = true;  // in the last call
   bool is_in_round_ = false;
   bool has_received_ = false;
   bool has_sent_ = false;  // or has begun to

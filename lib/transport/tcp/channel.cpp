@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace lockstep::detail {
@@ -114,7 +115,12 @@ int TcpChannel::send_sealed(FrameHandler& handler) {
       const std::size_t count = std::min(rest.size(), room.size() - bytes);
       std::memcpy(room.data() + bytes, rest.data(), count);
       bytes += count;
-      note_sent(count, [&](const OutgoingFrame& frame) { sealed_.push_back(frame); });
+      try {
+        note_sent(count, [&](const OutgoingFrame& frame) { sealed_.push_back(frame); });
+      } catch (const std::bad_alloc&) {
+        seal_->end();
+        throw;
+      }
     }
     if (const int error = seal_->seal(bytes)) return error;
     sent += bytes;

@@ -4,6 +4,7 @@
 #include "transport/tcp/network.hpp"
 
 #include "base/check.hpp"
+#include "base/leak.hpp"
 #include "base/log.hpp"
 #include "base/never_destroyed.hpp"
 #include "base/random_word.hpp"
@@ -45,6 +46,8 @@ constexpr std::chrono::seconds time_of_rest{1};
 /// After which a host that refuses connections has no such process any more.
 constexpr std::chrono::seconds time_of_refusals{5};
 constexpr std::chrono::milliseconds time_of_connect{3000};
+constexpr std::chrono::milliseconds time_of_first_connect{700};  // while not all addresses have been tried
+constexpr std::chrono::milliseconds first_pause{20};
 constexpr std::chrono::milliseconds time_of_help{2};
 constexpr int most_turns_of_help = 16;  // each sends some hundred KiB of a stream
 /// For which a connection that is being accepted keeps this process from making one.
@@ -206,7 +209,7 @@ class TcpNetwork::Implementation {
     std::optional<TcpHandshake> handshake;
     std::size_t next_address = 0;
     std::optional<Clock::time_point> dial_at;  // the next attempt; while there is a dial_socket: its end
-    std::chrono::milliseconds pause{20};
+    std::chrono::milliseconds pause = first_pause;
   };
 
   struct Peer final : TcpConnections {
@@ -443,7 +446,8 @@ class TcpNetwork::Implementation {
     }
     line.dial_socket = made;
     line.is_connected = false;
-    line.dial_at = Clock::now() + time_of_connect;
+    // an address that drops packets must not keep the others from being tried soon
+    line.dial_at = Clock::now() + (line.pause == first_pause ? time_of_first_connect : time_of_connect);
     line.handshake.emplace(identity_.id, line.peer.identity.id, static_cast<std::uint64_t>(line.number), line.peer.key);
     if (!watch(made, EPOLLIN | EPOLLOUT, key_of_line(line))) try_later(line);
   }
@@ -658,7 +662,11 @@ class TcpNetwork::Implementation {
       static_cast<void>(lock.wait_until(helper_calls_, Clock::now() + time_of_help));
       if (is_stopping_) return;
       try {
-        for (int turn = 0; turn < most_turns_of_help && has_frames(); ++turn) progress(0);
+        for (int turn = 0; turn < most_turns_of_help && has_frames() && !is_stopping_; ++turn) {
+          progress(0);
+          lock.unlock();  // the engines come first
+          lock.lock();
+        }
       } catch (const std::exception& error) {
         log_warning("connections over TCP: {}", error.what());
       }
@@ -738,6 +746,12 @@ class TcpNetwork::OfProcess {
   std::shared_ptr<TcpNetwork> network(const TcpOptions& options) {
     const MutexLock lock(mutex_);
     auto network = known_.lock();
+    if (network != nullptr && network->identity().encrypts != options.encrypts) {
+      throw_error(
+          Code::failed_precondition,
+          "LOCKSTEP_ENCRYPTION has changed since the first communicator of this process was made, which is still "
+          "in use");
+    }
     if (network == nullptr) {
       if (!std::exchange(sees_forks_, true)) pthread_atfork(before_fork, in_parent, in_child);
       known_ = network = std::make_shared<TcpNetwork>(options);
@@ -761,10 +775,11 @@ class TcpNetwork::OfProcess {
   }
   static void in_child() LOCKSTEP_NO_THREAD_SAFETY_ANALYSIS {
     OfProcess& own = get();
-    // never destroyed here: `forking_` stays
-    if (own.forking_) {
-      own.forking_->implementation_->leave_to_parent();
-      own.forking_->implementation_->mutex().unlock();
+    own.known_.reset();
+    if (const std::shared_ptr<TcpNetwork> network = std::move(own.forking_)) {
+      network->implementation_->leave_to_parent();
+      network->implementation_->mutex().unlock();
+      leak(new std::shared_ptr<TcpNetwork>(network));  // its thread is the parent's, so that it must not be destroyed
     }
     own.mutex_.unlock();
   }

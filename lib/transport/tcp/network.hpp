@@ -65,7 +65,8 @@ class TcpNetwork {
   ~TcpNetwork();
 
   /// The network of this process, which exists as long as the result of a call. The options are those of the first
-  /// call. A child that the process makes by `fork` keeps none of its connections open.
+  /// call; throws Error(failed_precondition) if `encrypts` differs. A child that the process makes by `fork` keeps none
+  /// of its connections open.
   [[nodiscard]] static std::shared_ptr<TcpNetwork> of_this_process(const TcpOptions& options);
   /// A random number that is not 0.
   [[nodiscard]] static std::uint64_t new_token();

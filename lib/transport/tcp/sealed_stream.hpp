@@ -10,6 +10,7 @@
 #include "transport/tcp/siphash.hpp"
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,7 +23,7 @@ struct SealKeys {
   SipHashCode receives;
 };
 
-/// Not thread-safe; never waits.
+/// After an error nothing is sent or received any more. Not thread-safe; never waits.
 class SealedStream {
  public:
   /// Bytes of a record before it is sealed.
@@ -37,6 +38,8 @@ class SealedStream {
   [[nodiscard]] std::span<std::byte> room() noexcept { return std::span(outgoing_->data).first(most_bytes); }
   /// Seals the first `bytes` bytes of the room. Returns 0 or the number of an error.
   [[nodiscard]] int seal(std::size_t bytes);
+  /// Ends the stream: a part of what should have been sent is lost.
+  void end() noexcept { static_cast<void>(fail(EPIPE)); }
   /// Gives the socket what it takes. Returns 0 or the number of the error that has ended the connection.
   [[nodiscard]] int flush(int socket);
 
@@ -53,6 +56,11 @@ class SealedStream {
   };
   static constexpr std::size_t head_bytes = sizeof(std::uint32_t);
 
+  [[nodiscard]] int fail(int error) noexcept {
+    error_ = error;
+    return error;
+  }
+
   AesGcm sealer_;
   AesGcm opener_;
   std::uint64_t next_sent_ = 0;
@@ -62,6 +70,7 @@ class SealedStream {
   std::size_t outgoing_end_ = 0;
   std::unique_ptr<Record> incoming_ = std::make_unique<Record>();
   std::size_t come_ = 0;
+  int error_ = 0;
 };
 
 }  // namespace lockstep::detail

@@ -119,6 +119,20 @@ TEST(SealedStream, finds_every_changed_bit) {
   }
 }
 
+TEST(SealedStream, brings_nothing_after_a_changed_record) {
+  Connection connection;
+  Bytes first = connection.sealed(bytes_of("first"));
+  const Bytes second = connection.sealed(bytes_of("second"));
+  first.back() ^= std::byte{1};
+  connection.bring(first);
+  connection.bring(second);
+  for (int i = 0; i < 3; ++i) {
+    Bytes received;
+    EXPECT_EQ(connection.receive(received), EBADMSG);
+    EXPECT_TRUE(received.empty());
+  }
+}
+
 TEST(SealedStream, finds_records_that_are_repeated_or_left_out) {
   for (const bool repeats : {true, false}) {
     Connection connection;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 
 namespace lockstep::detail {
 namespace {
@@ -80,7 +81,9 @@ bool is_well_formed(std::span<const std::byte> bytes, int ranks) {
   const auto is_bool = [&](std::size_t at) { return std::to_integer<int>(bytes[at]) <= 1; };
   if (!is_bool(offsetof(ControlMessage, is_probe)) || !is_bool(offsetof(ControlMessage, has_data))) return false;
   const ControlMessage control = control_message_of(bytes);
-  const auto is_rank = [ranks](int rank) { return -1 <= rank && rank < ranks; };
+  // the ranks of a status are of another communicator, which may be larger
+  const int end = kind == ControlKind::status ? std::numeric_limits<int>::max() : ranks;
+  const auto is_rank = [end](int rank) { return -1 <= rank && rank < end; };
   const bool may_have_data = kind == ControlKind::offer && control.has_data;
   return (may_have_data || data_of(bytes).empty()) && is_rank(control.traced) && control.failure.rank >= -1 &&
          control.failure.code <= Code::internal && control.failure.ends <= Ends::communicator_here &&

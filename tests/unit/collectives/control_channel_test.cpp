@@ -85,6 +85,18 @@ TEST(ControlChannel, tells_a_rank_of_a_later_epoch_where_this_one_waits) {
   EXPECT_EQ(channels[1].status(0, 1, 1), nullptr);
 }
 
+TEST(ControlChannel, tells_for_which_ranks_of_a_larger_communicator_a_rank_waits) {
+  const auto ends = make_loopback_transports(2, false);
+  std::deque<ControlChannel> channels;
+  for (const auto& end : ends) channels.emplace_back(*end);
+  channels[1].send_heartbeat(0, 0, {});
+  channels[0].poll();
+  channels[0].send_status(0, 0, {.operation = "operation #2 of world", .awaited = {5, 1}});
+  channels[1].poll();
+  ASSERT_NE(channels[1].status(0, 0, 0), nullptr);
+  EXPECT_EQ(channels[1].status(0, 0, 0)->awaited, (std::vector{5, 1}));
+}
+
 TEST(ControlChannel, knows_for_whom_a_rank_of_an_earlier_epoch_waits) {
   const auto ends = make_loopback_transports(3, false);
   std::deque<ControlChannel> channels;

@@ -65,7 +65,7 @@ void TcpChannel::stop_storing_at(const std::byte* begin, const std::byte* end) n
 
 int TcpChannel::send_some(FrameHandler& handler) {
   if (seal_) return send_sealed(handler);
-  for (std::size_t sent = 0; is_open() && !outgoing_.empty() && sent < most_sent;) {
+  for (std::size_t total = 0; is_open() && !outgoing_.empty() && total < most_sent;) {
     std::array<iovec, most_parts> parts;
     std::size_t count = 0;
     std::size_t bytes = 0;
@@ -89,7 +89,7 @@ int TcpChannel::send_some(FrameHandler& handler) {
       if (errno == EINTR) continue;
       return is_again(errno) || errno == ENOBUFS ? 0 : errno;
     }
-    sent += static_cast<std::size_t>(result);
+    total += static_cast<std::size_t>(result);
     note_sent(static_cast<std::size_t>(result), [&](const OutgoingFrame& frame) { handler.left(frame); });
   }
   return 0;
@@ -97,7 +97,7 @@ int TcpChannel::send_some(FrameHandler& handler) {
 
 /// A frame has left when the record with its last byte has.
 int TcpChannel::send_sealed(FrameHandler& handler) {
-  for (std::size_t sent = 0; is_open() && sent < most_sent;) {
+  for (std::size_t total = 0; is_open() && total < most_sent;) {
     if (const int error = seal_->flush(socket_)) return error;
     if (!seal_->has_left()) return 0;
     for (const OutgoingFrame& frame : std::exchange(sealed_, {})) {
@@ -123,7 +123,7 @@ int TcpChannel::send_sealed(FrameHandler& handler) {
       }
     }
     if (const int error = seal_->seal(bytes)) return error;
-    sent += bytes;
+    total += bytes;
   }
   return 0;
 }

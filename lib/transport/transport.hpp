@@ -153,6 +153,8 @@ class Transport {
   }
   /// The ranks whose connections to this rank have ended, and from which no message is left.
   [[nodiscard]] virtual std::vector<LostRank> lost_ranks() { return {}; }
+  /// Grows when `lost_ranks` may do so.
+  [[nodiscard]] virtual std::size_t losses() const noexcept { return 0; }
   /// The ranks known to finalize MPI without ever having made their endpoint of this group.
   [[nodiscard]] virtual std::span<const int> absent_ranks() { return {}; }
   /// The memory that all ranks share; null unless all ranks are on one node and can access each other's memory.

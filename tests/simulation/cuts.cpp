@@ -113,8 +113,8 @@ bool cut(Scenario& scenario, const std::string& part) {
   } else if (part == "private") {
     scenario.hides_memory = false;
     for (Operation& operation : scenario.operations) operation.has_many = false;
-  } else if (part == "numbers") {
-    scenario.numbers_transfers = false;
+  } else if (part == "connections") {
+    scenario.has_connections = false;
   } else if (part == "processors") {
     scenario.processors = Scenario::few_processors;
   } else if (part == "stale") {
@@ -176,7 +176,7 @@ std::vector<std::string> possible_cuts(const Scenario& scenario) {
   if (scenario.preempts_one_in > 0) cuts.emplace_back("preemption");
   if (scenario.turn_bytes > 0) cuts.emplace_back("turns");
   if (scenario.hides_memory) cuts.emplace_back("private");
-  if (scenario.numbers_transfers) cuts.emplace_back("numbers");
+  if (scenario.has_connections) cuts.emplace_back("connections");
   if (scenario.processors > Scenario::few_processors) cuts.emplace_back("processors");
   if (scenario.recovers_at_once) cuts.emplace_back("recovery");
   if (scenario.has_mappings) cuts.emplace_back("mappings");

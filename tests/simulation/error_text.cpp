@@ -63,6 +63,10 @@ std::string common_part(const std::string& text) {
     const std::size_t ends = std::min(common.find(" from rank "), common.size());
     common.erase(ends, std::min(common.find_first_of(",:", ends), common.size()) - ends);
   }
+  constexpr std::string_view by_connection = ": the connection has ended: Connection reset by peer";
+  constexpr std::string_view by_process = " has died";
+  for (std::size_t at = common.find(by_connection); at != std::string::npos; at = common.find(by_connection))
+    common.replace(at, by_connection.size(), by_process);
   constexpr std::string_view shortage = ": std::bad_alloc";
   const std::size_t place = common.find(" failed at ");
   if (common.starts_with("rank ") && place != std::string::npos && common.ends_with(shortage))

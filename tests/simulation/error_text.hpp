@@ -17,7 +17,8 @@ namespace lockstep::simulation {
 /// The ranks that the text blames: those it waited for, those that have left, and those whose calls it compares.
 [[nodiscard]] std::vector<int> blamed(const std::string& text);
 
-/// The text without what only one rank can know: how far its own data had come, and where it saw other ranks wait. Of
+/// The text without what only one rank can know: how far its own data had come, where it saw other ranks wait, and
+/// whether it has seen the end of a process or of the connection to it. Of
 /// the error of a message, also without its ends; of a lack of memory, without the place, since both ends of a message
 /// may tell it.
 [[nodiscard]] std::string common_part(const std::string& text);

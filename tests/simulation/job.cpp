@@ -127,8 +127,11 @@ class Job {
     {
       detail::LoopbackHooks disturbances;
       disturbances.delay = [this](int, int) { return delay(); };
-      disturbances.numbers_transfers = scenario_.numbers_transfers;
       disturbances.has_ended = [this](int observer, int rank) { return knows_of_end(observer, rank); };
+      if (scenario_.has_connections) {
+        disturbances.numbers_transfers = true;
+        disturbances.has_lost = disturbances.has_ended;
+      }
       if (scenario_.has_mappings) {
         disturbances.make_groups = [this](int size, std::span<const detail::NodePlace> places) {
           const CodeOf code(CodeOf::simulation);

@@ -210,7 +210,7 @@ Scenario scenario_of(std::uint64_t seed, const Limits& limits) {
   constexpr int many_processors = 64;
   if (random_of(seed, Part::processors).one_in(4)) scenario.processors = many_processors;
   scenario.hides_memory = random_of(seed, Part::privacy).one_in(4);
-  scenario.numbers_transfers = random_of(seed, Part::transfers).one_in(2);
+  scenario.has_connections = random_of(seed, Part::transfers).one_in(2);
   Random of_pauses = random_of(seed, Part::pauses);
   for (Fault& fault : scenario.faults) {
     const bool can_be =
@@ -331,7 +331,7 @@ std::string describe(const Scenario& scenario) {
       : scenario.recovers_at_once   ? ", ranks recover at once"
                                     : "",
       scenario.turn_bytes > 0 ? ", short turns" : "", scenario.hides_memory ? ", private memory" : "",
-      scenario.numbers_transfers ? ", transfers by number" : "", delays.most.count(), delays.slow_one_in,
+      scenario.has_connections ? ", connections" : "", delays.most.count(), delays.slow_one_in,
       delays.most_slow.count());
   for (std::size_t k = 0; k < scenario.operations.size(); ++k)
     text += fmt::format("operation {}: {}\n", k, describe(scenario.operations[k]));

@@ -120,7 +120,9 @@ struct Scenario {
   static constexpr int few_processors = 2;
   std::size_t turn_bytes = 0;  ///< at most so many bytes of a turn of work on the memory of other ranks; 0: as usual
   bool hides_memory = false;   ///< the ranks of a node do not access each other's tensors
-  bool numbers_transfers = false;  ///< see Transport::has_transfers_by_number
+  /// As over TCP: transfers by number, and each rank learns that a rank of another node has died from the end of its
+  /// connection.
+  bool has_connections = false;
   /// A rank that gets an error, or has aborted, calls recover at once, and goes on; else when all others have ended.
   bool recovers_at_once = false;
   bool leaves_after_failure = false;  ///< a rank that gets an error destroys its communicator at once

@@ -38,12 +38,15 @@ Presence::Presence(Transport& transport, ControlChannel& control, const Agreemen
 }
 
 void Presence::look(Clock::time_point now) {
-  if (now < next_look_) return;
+  const std::size_t losses = transport_.losses();
+  if (now < next_look_ && losses == known_losses_) return;
+  known_losses_ = losses;
   next_look_ = now + time_between_looks;
   const auto add = [&](Gone gone) {
     const auto known = std::find_if(gone_.begin(), gone_.end(), [&](const Gone& one) { return one.rank == gone.rank; });
     if (known != gone_.end()) {
       known->is_told = known->is_told || gone.is_told;
+      known->is_cut_off = known->is_cut_off || gone.is_cut_off;
       // its own message may come after the end of a connection
       if (gone.has_left && !known->has_left) *known = std::move(gone);
       return;
@@ -60,7 +63,7 @@ void Presence::look(Clock::time_point now) {
     add({rank, true, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank), now});
   }
   for (const LostRank& lost : transport_.lost_ranks())
-    add({lost.rank, lost.has_left, fmt::format("rank {}: {}", lost.rank, lost.why), now});
+    add({lost.rank, lost.has_left, fmt::format("rank {}: {}", lost.rank, lost.why), now, {}, true, true});
   std::erase_if(members_, [&](const Member& member) {
     auto found = state_of(member, now);
     if (!found) return false;
@@ -106,6 +109,12 @@ bool Presence::is_awaited(const Gone& one, std::uint64_t epoch, Clock::time_poin
   return awaited.empty() || std::find(awaited.begin(), awaited.end(), one.rank) != awaited.end();
 }
 
+bool Presence::is_source_of_head(int rank) const {
+  if (!queue_.head().is_agreed()) return false;
+  const std::vector<int> awaited = queue_.head().awaited_ranks();
+  return std::find(awaited.begin(), awaited.end(), rank) != awaited.end();
+}
+
 bool Presence::reports_first() const { return members_.empty() || members_.front().rank > transport_.rank(); }
 
 /// A rank of another node may wait for data of a rank that has ended, and does not see its end. The ranks of this node
@@ -127,7 +136,8 @@ std::optional<Failure> Presence::failure_of_head(std::uint64_t epoch, Clock::tim
   const auto delay = reports_first() ? message_time : 2 * message_time;
   std::vector<const Gone*> awaited;
   for (const Gone& one : gone_) {
-    if (now - one.since >= delay && is_awaited(one, epoch, now)) awaited.push_back(&one);
+    const bool is_over = now - one.since >= delay || (one.is_cut_off && is_source_of_head(one.rank));
+    if (is_over && is_awaited(one, epoch, now)) awaited.push_back(&one);
   }
   if (awaited.empty()) return std::nullopt;
   std::vector<std::string_view> texts;

@@ -41,7 +41,8 @@ class Presence {
     /// Epoch and number of an operation: the rank is known to have arrived at all operations before. The failures by
     /// which the epochs before have ended are on their way.
     std::pair<std::uint64_t, std::int64_t> first_missed = {};
-    bool is_told = false;  ///< the ranks of other nodes know that its process has ended
+    bool is_told = false;     ///< the ranks of other nodes know that its process has ended
+    bool is_cut_off = false;  ///< its connection to this rank has ended: nothing more comes from it
   };
 
   /// All references must outlive this object.
@@ -51,8 +52,9 @@ class Presence {
   void look(Clock::time_point now);
   [[nodiscard]] std::span<const Gone> gone() const noexcept { return gone_; }
   /// The failure of the head of the queue, if the head waits for a rank that is gone. Messages that the rank sent
-  /// before its end may still be on their way, so the failure is returned only after a delay. The delay is shortest on
-  /// the lowest remaining rank of the node, which therefore reports the failure first.
+  /// before its end may still be on their way, so the failure is returned only after a delay, unless the head waits
+  /// for data of the rank, which does not come after the end of its connection. The delay is shortest on the lowest
+  /// remaining rank of the node, which therefore reports the failure first.
   [[nodiscard]] std::optional<Failure> failure_of_head(std::uint64_t epoch, Clock::time_point now);
   /// Time in which messages of a rank may still arrive after the rank is gone.
   static constexpr std::chrono::milliseconds message_time{150};
@@ -66,6 +68,8 @@ class Presence {
   };
   [[nodiscard]] std::optional<Gone> state_of(const Member& member, Clock::time_point now) const;
   [[nodiscard]] bool is_awaited(const Gone& one, std::uint64_t epoch, Clock::time_point now) const;
+  /// Whether the head waits for data of `rank`.
+  [[nodiscard]] bool is_source_of_head(int rank) const;
   [[nodiscard]] bool reports_first() const;
   void tell_deaths(std::uint64_t epoch, Clock::time_point now);
 
@@ -78,6 +82,7 @@ class Presence {
   std::vector<Member> members_;
   std::vector<Gone> gone_;
   std::size_t known_gone_ranks_ = 0;  // number of entries of ControlChannel::gone_ranks that are in gone_
+  std::size_t known_losses_ = 0;
   Clock::time_point next_look_;
 };
 

@@ -195,6 +195,16 @@ class LoopbackTransport final : public Transport {
     }
     return std::make_shared<SimulatedProcess>(hub_, rank_, rank);
   }
+  std::vector<LostRank> lost_ranks() override {
+    std::vector<LostRank> lost;
+    if (!hub_->hooks().has_lost) return lost;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (leader(rank) == leader(rank_) || !hub_->hooks().has_lost(hub_->first_rank(rank_), hub_->first_rank(rank)))
+        continue;
+      if (!has_message_of(rank)) lost.push_back({rank, "the connection has ended: Connection reset by peer", false});
+    }
+    return lost;
+  }
   std::string_view name() const noexcept override { return "threads"; }
   GroupIdentity identity() const override { return {hub_->number(), {}}; }
   bool has_free_threads() const noexcept override { return true; }
@@ -317,6 +327,14 @@ class LoopbackTransport final : public Transport {
   static constexpr std::uint64_t aside = std::numeric_limits<std::uint64_t>::max();  // epoch of transfers aside
 
   [[nodiscard]] int leader(int rank) const { return hub_->node_leaders()[static_cast<std::size_t>(rank)]; }
+
+  /// Whether a message of `source` is left, or under way.
+  [[nodiscard]] bool has_message_of(int source) {
+    Hub::Inbox& inbox = hub_->inbox(rank_);
+    const MutexLock lock(inbox.mutex);
+    return std::any_of(inbox.messages.begin(), inbox.messages.end(),
+                       [source](const Sent& each) { return each.source == source; });
+  }
 
   struct PendingReceive {
     std::size_t index;

@@ -27,6 +27,9 @@ struct LoopbackHooks {
   std::function<std::chrono::nanoseconds(int source, int target)> delay;
   /// Whether `observer` knows that the process of `rank`, of the same node, has ended.
   std::function<bool(int observer, int rank)> has_ended;
+  /// Whether `observer` knows that its connection to `rank`, of another node, has ended. What `rank` has sent before
+  /// can still be received. Empty: no rank ever learns that.
+  std::function<bool(int observer, int rank)> has_lost;
   /// Whether there are transfers by number.
   bool numbers_transfers = false;
   /// Makes the node groups of the ranks of a node, as make_thread_groups does, which is called if this is empty.

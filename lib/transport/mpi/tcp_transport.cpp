@@ -75,6 +75,8 @@ class TcpTransport final : public GroupEnd {
     return lost;
   }
 
+  std::size_t losses() const noexcept override { return network_->lost_peers(); }
+
   void enter_epoch(std::uint64_t epoch, bool) override {
     epoch_ = epoch;
     network_->drop_before(id_, epoch);

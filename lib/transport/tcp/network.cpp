@@ -573,7 +573,8 @@ class TcpNetwork::Implementation {
   static constexpr const char* unwatched_text = "this rank cannot wait for the connection";
   static constexpr const char* farewell_text = "it has ended its connections";
   [[nodiscard]] static std::string text_of(int error) {
-    return fmt::format("the connection has ended: {}", std::strerror(error));
+    // whether this process sends or receives at the end of the other one makes no difference
+    return fmt::format("the connection has ended: {}", std::strerror(error == EPIPE ? ECONNRESET : error));
   }
 
   /// A connection has ended. What has come over the other one, or was sent over it before, is received first.

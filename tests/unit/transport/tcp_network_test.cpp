@@ -201,29 +201,6 @@ TEST_P(TcpNetworkTest, drops_the_data_of_a_transfer_by_number_that_was_cancelled
   }
 }
 
-TEST_P(TcpNetworkTest, sends_streams_in_turns_so_that_small_messages_wait_briefly) {
-  Networks networks(2);
-  std::deque<Pair> streams;
-  for (unsigned i = 0; i < 4; ++i) streams.emplace_back(std::size_t{8} << 20, i);
-  for (Pair& pair : streams) start_receive(networks, pair);
-  for (Pair& pair : streams) start_send(networks, pair);
-  const auto sent = [&] {
-    std::size_t sum = 0;
-    for (const Pair& pair : streams) sum += networks[0].moved_bytes(pair.send);
-    return sum;
-  };
-  std::size_t most = 0;
-  ASSERT_TRUE(networks.until([&] {
-    const std::size_t before = sent();
-    networks[0].progress();
-    most = std::max(most, sent() - before);
-    return std::all_of(streams.begin(), streams.end(), [&](const Pair& pair) { return is_over(networks, pair); });
-  }));
-  EXPECT_GT(most, 0U);
-  EXPECT_LE(most, std::size_t{3} << 19) << "in one call";
-  expect_all_arrive(networks, streams);
-}
-
 TEST_P(TcpNetworkTest, brings_more_eager_transfers_than_have_room) {
   Networks networks(2);
   std::deque<Pair> pairs;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t most_parts = 16;  // of one system call
 constexpr int most_turns = 4;
 /// Of one call: a stream of data must not keep small frames of other channels waiting.
-constexpr std::size_t most_sent = std::size_t{512} << 10;
+constexpr std::size_t most_sent = std::size_t{1536} << 10;
 constexpr int most_records = 8;  // of one call, if they are sealed
 
 bool is_again(int error) noexcept { return error == EAGAIN || error == EWOULDBLOCK; }

@@ -72,7 +72,7 @@ class TcpChannel {
   /// The rest of the payload that goes to `target` now, if one does, is dropped: `target` is free.
   void stop_storing_at(const std::byte* begin, const std::byte* end) noexcept;
 
-  /// Sends what the socket takes, up to some hundred KiB. Returns 0 or the number of the error that has ended the
+  /// Sends what the socket takes, up to one or two MiB. Returns 0 or the number of the error that has ended the
   /// connection.
   [[nodiscard]] int send_some(FrameHandler& handler);
   /// Whether the last call of `receive_some` may have left something.

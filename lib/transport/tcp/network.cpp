@@ -49,7 +49,7 @@ constexpr std::chrono::milliseconds time_of_connect{3000};
 constexpr std::chrono::milliseconds time_of_first_connect{700};  // while not all addresses have been tried
 constexpr std::chrono::milliseconds first_pause{20};
 constexpr std::chrono::milliseconds time_of_help{2};
-constexpr int most_turns_of_help = 16;  // each sends some hundred KiB of a stream
+constexpr int most_turns_of_help = 8;  // each sends one or two MiB of a stream
 /// For which a connection that is being accepted keeps this process from making one.
 constexpr std::chrono::milliseconds time_of_acceptance{500};
 constexpr std::chrono::seconds time_of_youth{1};  // in which a stranger is not closed to make room for others

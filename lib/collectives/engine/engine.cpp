@@ -35,10 +35,12 @@ namespace {
 constexpr std::chrono::milliseconds unanswered_time(200);
 constexpr std::chrono::milliseconds answer_interval(50);
 
+/// Waits that end without `drive`, before one that calls it. A wait in which the thread has yielded counts for more.
+constexpr unsigned waits_before_drive = 16;
+constexpr unsigned waits_of_a_yield = 3;
+
 /// A rank that begins an operation longer than this time after the previous one may be late: another rank may have
 /// aborted the operation.
-constexpr unsigned waits_before_drive = 16;
-constexpr unsigned waits_of_a_yield = 3;  // for which a wait counts in addition, if the thread has yielded
 constexpr std::chrono::milliseconds time_of_late_ranks(1);
 
 /// Returns a high number if each replica on the processors of this rank can have a processor of its own.
@@ -851,6 +853,7 @@ void Engine::drive_head() {
   const auto gone = presence_.failure_of_head(epoch_.number(), watchdog_.last_driven());
   const auto timeout = gone ? std::nullopt : watchdog_.check(epoch_.number());
   if (!gone && !timeout) return;
+  if (gone && advance_head()) return;  // the last data of a rank may have come together with the end of its connection
   // this thread may have computed or been stopped since it last looked, and a rank that has left has published with
   // what it ended the epoch: a failure of another rank takes precedence
   control_.poll();

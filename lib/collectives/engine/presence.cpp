@@ -46,12 +46,14 @@ void Presence::look(Clock::time_point now) {
     const auto known = std::find_if(gone_.begin(), gone_.end(), [&](const Gone& one) { return one.rank == gone.rank; });
     if (known != gone_.end()) {
       known->is_told = known->is_told || gone.is_told;
+      // how a process has ended says more than that its connection has
+      if (known->is_cut_off && !gone.is_cut_off && !gone.is_told) known->text = gone.text;
       known->is_cut_off = known->is_cut_off || gone.is_cut_off;
       // its own message may come after the end of a connection
       if (gone.has_left && !known->has_left) *known = std::move(gone);
       return;
     }
-    std::erase_if(members_, [&](const Member& member) { return member.rank == gone.rank; });
+    if (!gone.is_cut_off) std::erase_if(members_, [&](const Member& member) { return member.rank == gone.rank; });
     gone_.push_back(std::move(gone));
   };
   const auto told = control_.gone_ranks();
@@ -63,13 +65,14 @@ void Presence::look(Clock::time_point now) {
     add({rank, true, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank), now});
   }
   for (const LostRank& lost : transport_.lost_ranks())
-    add({lost.rank, lost.has_left, fmt::format("rank {}: {}", lost.rank, lost.why), now, {}, true, true});
+    add({lost.rank, lost.has_left, fmt::format("rank {}: {}", lost.rank, lost.why), now, {}, false, true});
+  std::vector<Gone> ended;
   std::erase_if(members_, [&](const Member& member) {
     auto found = state_of(member, now);
-    if (!found) return false;
-    gone_.push_back(*std::move(found));
-    return true;
+    if (found) ended.push_back(*std::move(found));
+    return found.has_value();
   });
+  for (Gone& gone : ended) add(std::move(gone));
 }
 
 std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::time_point now) const {
@@ -124,7 +127,10 @@ void Presence::tell_deaths(std::uint64_t epoch, Clock::time_point now) {
   for (Gone& one : gone_) {
     if (one.has_left || one.is_told || (!reports_first() && now - one.since < message_time)) continue;
     one.is_told = true;
-    control_.send_death(epoch, queue_.sequence(), one.rank, one.text);
+    // the end of a connection says nothing of the operations at which the rank had arrived elsewhere
+    const std::pair<std::uint64_t, std::int64_t> place(epoch, queue_.sequence());
+    const auto [missed_epoch, missed] = one.is_cut_off ? std::pair<std::uint64_t, std::int64_t>() : place;
+    control_.send_death(missed_epoch, missed, one.rank, one.text);
   }
 }
 

@@ -46,6 +46,7 @@ class Hub {
         places_(std::move(places)),
         hooks_(std::move(hooks)),
         first_ranks_(std::move(first_ranks)) {
+    for (Inbox& inbox : inboxes_) inbox.has_sent_here.resize(node_leaders_.size());
     if (!share_memory) return;
     std::map<int, std::vector<std::unique_ptr<NodeGroup>>> nodes;
     for (const int leader : node_leaders_) nodes[leader].emplace_back();
@@ -68,12 +69,14 @@ class Hub {
     Queue messages LOCKSTEP_GUARDED_BY(mutex);
     std::map<std::pair<int, std::uint64_t>, Queue> data LOCKSTEP_GUARDED_BY(mutex);    // by source and epoch
     std::map<std::pair<int, std::int64_t>, Sent> numbered LOCKSTEP_GUARDED_BY(mutex);  // by source and number
+    std::deque<std::atomic<bool>> has_sent_here;                                       // by source
   };
   [[nodiscard]] const LoopbackHooks& hooks() const noexcept { return *hooks_; }
   /// The rank for which hooks are called.
   [[nodiscard]] int first_rank(int rank) const { return first_ranks_[static_cast<std::size_t>(rank)]; }
   /// A copy of `bytes`, with the time at which `target` can receive it.
-  [[nodiscard]] Sent send(int source, int target, std::span<const std::byte> bytes) const {
+  [[nodiscard]] Sent send(int source, int target, std::span<const std::byte> bytes) {
+    note_connection(source, target);
     Sent sent{source, {bytes.begin(), bytes.end()}, {}};
     if (hooks_->delay) sent.due = Clock::now() + hooks_->delay(first_rank(source), first_rank(target));
     return sent;
@@ -90,6 +93,13 @@ class Hub {
   [[nodiscard]] Queue::iterator first_due(Queue& queue) const {
     if (!hooks_->delay) return queue.begin();
     return std::find_if(queue.begin(), queue.end(), [now = Clock::now()](const Sent& sent) { return sent.due <= now; });
+  }
+
+  void note_connection(int source, int target) { inbox(target).has_sent_here[static_cast<std::size_t>(source)] = true; }
+  /// Whether one of both has sent something to the other.
+  [[nodiscard]] bool has_connection(int one, int other) {
+    return inbox(one).has_sent_here[static_cast<std::size_t>(other)] ||
+           inbox(other).has_sent_here[static_cast<std::size_t>(one)];
   }
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
@@ -199,8 +209,8 @@ class LoopbackTransport final : public Transport {
     std::vector<LostRank> lost;
     if (!hub_->hooks().has_lost) return lost;
     for (int rank = 0; rank < size(); ++rank) {
-      if (leader(rank) == leader(rank_) || !hub_->hooks().has_lost(hub_->first_rank(rank_), hub_->first_rank(rank)))
-        continue;
+      if (leader(rank) == leader(rank_) || !hub_->has_connection(rank_, rank)) continue;
+      if (!hub_->hooks().has_lost(hub_->first_rank(rank_), hub_->first_rank(rank))) continue;
       if (!has_message_of(rank)) lost.push_back({rank, "the connection has ended: Connection reset by peer", false});
     }
     return lost;

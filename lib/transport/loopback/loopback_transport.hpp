@@ -28,7 +28,8 @@ struct LoopbackHooks {
   /// Whether `observer` knows that the process of `rank`, of the same node, has ended.
   std::function<bool(int observer, int rank)> has_ended;
   /// Whether `observer` knows that its connection to `rank`, of another node, has ended. What `rank` has sent before
-  /// can still be received. Empty: no rank ever learns that.
+  /// can still be received. Asked only if one of both has sent something to the other: connections are made when they
+  /// are needed. Empty: no rank ever learns that.
   std::function<bool(int observer, int rank)> has_lost;
   /// Whether there are transfers by number.
   bool numbers_transfers = false;

@@ -157,7 +157,8 @@ void MpiGroup::agree_on_transport(std::span<const Introduction> all) {
   if (ranks_.transport == TransportSetting::mpi || tcp_error_) return;
   ranks_.network = parent_.network;
   ranks_.group_id = introduction_of(0).token;
-  if (ranks_.transport == TransportSetting::automatic) {
+  is_automatic_ = ranks_.transport == TransportSetting::automatic;
+  if (is_automatic_) {
     bool all_offer_memory = true;
     bool have_chosen = introduction_of(0).chosen != TransportChoice::none;
     for (int rank = 0; rank < ranks_.size(); ++rank) {
@@ -168,7 +169,8 @@ void MpiGroup::agree_on_transport(std::span<const Introduction> all) {
     if (needs_none) {
       ranks_.transport = TransportSetting::mpi;
     } else if (have_chosen) {  // in one communicator with all ranks of this one
-      use(introduction_of(0).chosen, ChoiceOfProcess::get().choice().why);
+      const ChoiceOfProcess::Choice own = ChoiceOfProcess::get().choice();  // another thread may have chosen again
+      use(introduction_of(0).chosen, own.group == introduction_of(0).choice ? own.why : nullptr);
     }
   }
   if (parent_.peers.empty()) return;  // `learn_peers` will be called
@@ -195,7 +197,7 @@ void MpiGroup::learn_peers(std::span<const TcpIdentity> all) {
   const auto without = std::find_if(all.begin(), all.end(), [](const TcpIdentity& each) { return each.id == 0; });
   if (without != all.end()) {
     const std::string text = fmt::format("rank {} cannot use TCP between nodes", without - all.begin());
-    if (ranks_.transport == TransportSetting::automatic) return choose(TransportChoice::mpi, text);
+    if (is_automatic_) return choose(TransportChoice::mpi, text);
     tcp_error_.emplace(Code::unavailable, text + "; its log has the reason");
     return;
   }

@@ -113,6 +113,7 @@ class MpiGroup final : public NewGroup {
   std::unique_ptr<TransportTrial> trial_;
   int attempts_ = 0;
   bool has_slot_ = false;
+  bool is_automatic_ = false;       // the ranks may choose MPI
   std::optional<Error> tcp_error_;  // why ranks have no transport in common; the same on all ranks
   bool has_opened_ = false;         // whether the memory of the ranks of this node is mapped
   std::unique_ptr<NodeGroup> group_;

@@ -69,8 +69,9 @@ void Presence::look(Clock::time_point now) {
   std::vector<Gone> ended;
   std::erase_if(members_, [&](const Member& member) {
     auto found = state_of(member, now);
-    if (found) ended.push_back(*std::move(found));
-    return found.has_value();
+    if (!found) return false;
+    ended.push_back(*std::move(found));
+    return true;
   });
   for (Gone& gone : ended) add(std::move(gone));
 }

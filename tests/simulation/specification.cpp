@@ -98,7 +98,7 @@ class Judge {
     if (culprits_.empty()) return add("rank {} fails without a fault: {}", rank, failure.text);
     if (contains(culprits_, rank)) return;  // its own error may say what only this rank knows
     // the data of a message may be lost with a sender that has completed its part of it
-    const bool may_lack_data = seen.of_message || is_overtaken(rank, failure);
+    const bool may_lack_data = seen.of_message || is_overtaken(failure);
     const bool is_before = failure.at < first_fault_ || (failure.operation < first_operation_ && !may_lack_data);
     if (is_before) add("rank {} fails in operation {}, before every fault: {}", rank, failure.operation, failure.text);
     if (failure.at > latest_fault_ + time_to_notice(failure)) {
@@ -246,13 +246,13 @@ class Judge {
     return contains(named_in(with_number_of_job(rank, *outcome(rank).failure)), culprit);
   }
 
-  /// Whether the rank has heard of an end, and may not have got what the rank that ended had sent before.
-  [[nodiscard]] bool is_overtaken(int rank, const Failure& failure) const {
+  /// Whether the rank has heard of an end, and may not have got what the rank that ended had sent before; a rank of the
+  /// same node may still wait for others, which have to come by messages.
+  [[nodiscard]] bool is_overtaken(const Failure& failure) const {
     const bool is_slow = scenario_.delays.slowest() > detail::Presence::message_time;
-    return is_slow && failure.operation == first_operation_ - 1 &&
-           std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [&](const Fault& fault) {
-             return fault.kind == FaultKind::dies && fault.rank == failure.rank && node_of(rank) != node_of(fault.rank);
-           });
+    return is_slow && scenario_.nodes() > 1 && failure.operation == first_operation_ - 1 &&
+           std::any_of(scenario_.faults.begin(), scenario_.faults.end(),
+                       [&](const Fault& fault) { return fault.kind == FaultKind::dies && fault.rank == failure.rank; });
   }
 
   [[nodiscard]] bool any_lacks_communicator(const std::vector<int>& ranks) const {

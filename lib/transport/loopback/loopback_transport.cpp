@@ -211,7 +211,7 @@ class LoopbackTransport final : public Transport {
     for (int rank = 0; rank < size(); ++rank) {
       if (leader(rank) == leader(rank_) || !hub_->has_connection(rank_, rank)) continue;
       if (!hub_->hooks().has_lost(hub_->first_rank(rank_), hub_->first_rank(rank))) continue;
-      if (!has_message_of(rank)) lost.push_back({rank, "the connection has ended: Connection reset by peer", false});
+      if (!has_more_of(rank)) lost.push_back({rank, "the connection has ended: Connection reset by peer", false});
     }
     return lost;
   }
@@ -338,12 +338,19 @@ class LoopbackTransport final : public Transport {
 
   [[nodiscard]] int leader(int rank) const { return hub_->node_leaders()[static_cast<std::size_t>(rank)]; }
 
-  /// Whether a message of `source` is left, or under way.
-  [[nodiscard]] bool has_message_of(int source) {
+  /// Whether a message of `source` is left, or anything of it under way.
+  [[nodiscard]] bool has_more_of(int source) {
+    const Clock::time_point now = Clock::now();
+    const auto is_of_source = [source](const Sent& each) { return each.source == source; };
+    const auto is_under_way = [&](const Sent& each) { return is_of_source(each) && each.due > now; };
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const MutexLock lock(inbox.mutex);
-    return std::any_of(inbox.messages.begin(), inbox.messages.end(),
-                       [source](const Sent& each) { return each.source == source; });
+    return std::any_of(inbox.messages.begin(), inbox.messages.end(), is_of_source) ||
+           std::any_of(
+               inbox.data.begin(), inbox.data.end(),
+               [&](const auto& each) { return std::any_of(each.second.begin(), each.second.end(), is_under_way); }) ||
+           std::any_of(inbox.numbered.begin(), inbox.numbered.end(),
+                       [&](const auto& each) { return is_under_way(each.second); });
   }
 
   struct PendingReceive {

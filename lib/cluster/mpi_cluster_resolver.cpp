@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -35,9 +34,7 @@ std::vector<HostName> names_of_hosts(int ranks) {
   const detail::Settings settings = detail::settings_from_environment();
   detail::mpi::PendingAllGather gather(MPI_COMM_WORLD, ranks, own.data(), own.size());
   detail::await_all_ranks([&] { return gather.test(); }, settings, mpi_resolver);
-  std::vector<HostName> all(static_cast<std::size_t>(ranks));
-  std::memcpy(all.data(), gather.all().data(), gather.all().size());
-  return all;
+  return gather.all_as<HostName>();
 }
 
 /// The largest number of ranks on one host.

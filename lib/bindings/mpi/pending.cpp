@@ -8,8 +8,6 @@
 #include <utility>
 
 namespace lockstep::detail::mpi {
-namespace {
-
 bool is_complete(MPI_Request& request) {
   if (request == MPI_REQUEST_NULL) return true;
   const auto lock = serialize();
@@ -17,8 +15,6 @@ bool is_complete(MPI_Request& request) {
   check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
   return flag != 0;
 }
-
-}  // namespace
 
 PendingDuplicate::PendingDuplicate(MPI_Comm original) : memory_(std::make_unique<Memory>()) {
   const auto lock = serialize();

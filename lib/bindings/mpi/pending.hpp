@@ -9,10 +9,15 @@
 #include "bindings/mpi/mpi.hpp"
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 namespace lockstep::detail::mpi {
+
+/// Whether `request`, which may be MPI_REQUEST_NULL, is complete. Takes the lock of `serialize`.
+[[nodiscard]] bool is_complete(MPI_Request& request);
 
 /// A call of MPI_Comm_idup. Not thread-safe. Each function takes the lock of `serialize`.
 class PendingDuplicate {
@@ -48,8 +53,14 @@ class PendingAllGather {
 
   /// Whether the call is complete.
   [[nodiscard]] bool test();
-  /// The bytes of all ranks, in rank order. Called after the call is complete.
-  [[nodiscard]] const std::vector<std::byte>& all() const noexcept { return memory_->all; }
+  /// What all ranks have given, in rank order; each gave one T. Called after the call is complete.
+  template <class T>
+  [[nodiscard]] std::vector<T> all_as() const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<T> all(memory_->all.size() / sizeof(T));
+    std::memcpy(all.data(), memory_->all.data(), memory_->all.size());
+    return all;
+  }
 
  private:
   struct Memory {

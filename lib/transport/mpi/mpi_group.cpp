@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -290,8 +289,7 @@ bool MpiGroup::test_context() {
   }
   if (identities_) {
     if (!identities_->test()) return false;
-    std::vector<TcpIdentity> all(static_cast<std::size_t>(ranks_.size()));
-    std::memcpy(all.data(), identities_->all().data(), identities_->all().size());
+    const auto all = identities_->all_as<TcpIdentity>();
     identities_.reset();
     learn_peers(all);
   }

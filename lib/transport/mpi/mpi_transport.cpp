@@ -472,9 +472,7 @@ template <class T>
 std::vector<T> exchange(MPI_Comm comm, int size, const T& own, CreationWait& wait) {
   mpi::PendingAllGather gather(comm, size, &own, sizeof(T));
   wait.until([&] { return gather.test(); }, "MPI_Iallgather");
-  std::vector<T> all(static_cast<std::size_t>(size));
-  std::memcpy(all.data(), gather.all().data(), gather.all().size());
-  return all;
+  return gather.all_as<T>();
 }
 
 /// The MPI_Comm_idup calls of failed creations. MPI matches the k-th call of each rank over a communicator. Open MPI

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -28,13 +27,6 @@ constexpr int large_rounds = 2;
 constexpr int tag = 1;
 constexpr std::chrono::milliseconds time_of_test{5};
 constexpr std::uint32_t spins_before_yield = 100;
-
-bool test(MPI_Request& request) {
-  const auto lock = mpi::serialize();
-  int flag = 0;
-  mpi::check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
-  return flag != 0;
-}
 
 }  // namespace
 
@@ -144,11 +136,7 @@ bool TransportTrial::test() {
   return gather_->test();
 }
 
-std::vector<TrialResult> TransportTrial::results() const {
-  std::vector<TrialResult> all(static_cast<std::size_t>(size_));
-  std::memcpy(all.data(), gather_->all().data(), gather_->all().size());
-  return all;
-}
+std::vector<TrialResult> TransportTrial::results() const { return gather_->all_as<TrialResult>(); }
 
 void TransportTrial::begin_round() {
   const Block& block = blocks_[block_];
@@ -179,22 +167,14 @@ void TransportTrial::begin_send() {
 }
 
 bool TransportTrial::ends_round() {
-  if (!has_received_) has_received_ = has_come();
+  if (!has_received_) has_received_ = is_over(memory_->receive, memory_->requests[0]);
   if (has_received_ && !has_sent_) begin_send();
-  return has_sent_ && has_left() && has_received_;
+  return has_sent_ && is_over(memory_->send, memory_->requests[1]) && has_received_;
 }
 
-bool TransportTrial::has_come() {
-  if (blocks_[block_].medium == Medium::tcp) return is_over_tcp(memory_->receive);
-  return lockstep::detail::test(memory_->requests[0]);
-}
-
-bool TransportTrial::has_left() {
-  if (blocks_[block_].medium == Medium::tcp) return is_over_tcp(memory_->send);
-  return lockstep::detail::test(memory_->requests[1]);
-}
-
-bool TransportTrial::is_over_tcp(TcpTransfer& transfer) {
+/// Whether the receive or send of this round is over, `transfer` or `request`.
+bool TransportTrial::is_over(TcpTransfer& transfer, MPI_Request& request) {
+  if (blocks_[block_].medium == Medium::mpi) return mpi::is_complete(request);
   if (network_->state(transfer) == TcpTransfer::State::pending) network_->progress();
   const TcpTransfer::State state = network_->state(transfer);
   if (state == TcpTransfer::State::failed) own_.has_no_tcp = 1;

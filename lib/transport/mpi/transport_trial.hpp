@@ -62,7 +62,7 @@ class TransportTrial {
   /// Leaks the memory that MPI may still access.
   ~TransportTrial();
 
-  /// Goes on, for some milliseconds at most, and not at all if the last call has not got further. Returns whether the
+  /// Goes on, for some milliseconds at most; if the last call has not got further, looks once. Returns whether the
   /// ranks have exchanged their results.
   [[nodiscard]] bool test();
   /// By rank. Called after `test` has returned true.
@@ -85,9 +85,7 @@ class TransportTrial {
   void begin_send();
   void end_block();
   void end_pair() noexcept;
-  [[nodiscard]] bool has_come();
-  [[nodiscard]] bool has_left();
-  [[nodiscard]] bool is_over_tcp(TcpTransfer& transfer);
+  [[nodiscard]] bool is_over(TcpTransfer& transfer, MPI_Request& request);
 
   const MPI_Comm comm_;
   const int size_;

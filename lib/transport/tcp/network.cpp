@@ -29,10 +29,13 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <list>
 #include <new>
 #include <string_view>
 #include <thread>
-#include <unordered_set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace lockstep::detail {
 namespace {

@@ -22,16 +22,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
 namespace lockstep::detail {
 
